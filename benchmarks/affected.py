@@ -24,13 +24,13 @@ from types import CodeType, FunctionType
 
 from conformance.capture.deviceless.prepare import prepare
 from conformance.cases.lookup import find_case
-from conformance.compiler.capture_texts import code_text
 from conformance.compiler.compiler import compiler_here
 from conformance.coverage import map_file
 from conformance.coverage.affected import affected_items
 from conformance.coverage.changes import parse_diff
 from conformance.devices.environment import torch_build
 from conformance.errors import first_line
+from conformance.generated.capture_texts import code_text
 from conformance.sources.torch_source import blob_id
 from conformance.sources.units import units_of
 

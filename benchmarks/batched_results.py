@@ -23,13 +23,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from conformance.capture import call_modes
 from conformance.capture.deviceless.prepare import prepare
-from conformance.cases import call_modes
 from conformance.cases.case import Case
-from conformance.cases.containers import copy_to
 from conformance.cases.lookup import cases_below
 from conformance.cases.roots import OPS
 from conformance.cases.selectors import exclusion
+from conformance.containers import copy_to
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
 
@@ -71,10 +71,9 @@ def compare(cases: Sequence[Case], target: Target) -> Counter[str]:
     """Compares the cases of one batch, and prints the ids of those that differ."""
     from torch._inductor.codecache import CppPythonBindingsCodeCache
 
-    from conformance.capture.ahead import capture_ahead
-    from conformance.capture.compile import capture
-    from conformance.capture.request import CaptureRequest
     from conformance.capture.toolchain.kernel_batch import KernelBatch
+    from conformance.compiler.ahead import capture_ahead
+    from conformance.compiler.case_request import CaseRequest, capture
 
     batch, waiting, counts = KernelBatch(), [], Counter[str]()
     for case in cases:
@@ -97,7 +96,7 @@ def compare(cases: Sequence[Case], target: Target) -> Counter[str]:
         if there is None:
             counts["left out"] += 1
             continue
-        with capture(CaptureRequest(case, target, "native")) as captured:
+        with capture(CaseRequest(case, target, "native")) as captured:
             alone = results(case, captured.compiled)  # type: ignore[arg-type]
         same = len(alone) == len(there) and all(map(is_same, alone, there))
         counts["same" if same else "other"] += 1

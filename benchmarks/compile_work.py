@@ -21,9 +21,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from conformance.capture.call_counts import SYMBOLS
-from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
 from conformance.cases.lookup import selected_cases
+from conformance.compiler.case_request import CaseRequest
 from conformance.compiler.compile_growth import counted
 from conformance.compiler.compiler import Compiler, compiler_here
 from conformance.compiler.gpu_free_worker import GpuFreeWorkerError
@@ -75,7 +75,7 @@ def _seconds(compiler: Compiler, case: Case, target: Target) -> float:
     found = []
     for _ in range(3):
         start = time.process_time()
-        with compiler.capture(CaptureRequest(case, target, texts=False)):
+        with compiler.capture(CaseRequest(case, target, texts=False)):
             found.append(time.process_time() - start)
     return min(found[1:])
 

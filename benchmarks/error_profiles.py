@@ -17,10 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from conformance.capture.compile import capture
 from conformance.capture.deviceless.prepare import prepare
-from conformance.capture.request import CaptureRequest
 from conformance.cases.lookup import cases_below
+from conformance.compiler.case_request import CaseRequest, capture
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
 from conformance.numerics import measurement
@@ -56,7 +55,7 @@ def time_cases(files: list[Path], every: int) -> None:
     start, count = time.process_time(), 0
     for case in itertools.islice(cases_below(files), 0, None, every):
         try:
-            with capture(CaptureRequest(case, target, "native")) as captured:
+            with capture(CaseRequest(case, target, "native")) as captured:
                 numerics.wrap(check_numerics)(case, captured.compiled, "cpu", target.name, already_called=True)
         except NumericsError:
             pass

@@ -35,8 +35,8 @@ from conformance.bench.selection import select_target  # noqa: E402
 from conformance.capture.deviceless.prepare import prepare  # noqa: E402
 from conformance.capture.wrappers.unloaded import without_values  # noqa: E402
 from conformance.cases.case import Case  # noqa: E402
-from conformance.cases.containers import copy_to  # noqa: E402
 from conformance.compiler.compiler import Compiler, compiler_here  # noqa: E402
+from conformance.containers import copy_to  # noqa: E402
 from conformance.devices.speeds import Speeds, SpeedsError, speeds_of  # noqa: E402
 from conformance.devices.targets import GPUS, Target  # noqa: E402
 from conformance.facts.least_times import CallEstimate, each_call  # noqa: E402

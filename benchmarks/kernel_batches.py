@@ -73,10 +73,10 @@ def likeness(code: Counter[tuple[str, ...]], alone: Counter[tuple[str, ...]]) ->
 
 def compared(cases: list[Case], target: Target, seconds: Counter[str]) -> Iterator[tuple[str, str]]:
     """For each kernel in a batch of the cases: its path, and how near its code is to that of the kernel alone."""
-    from conformance.capture.ahead import capture_ahead
     from conformance.capture.isolation import isolated
     from conformance.capture.toolchain.atomic_build import AtomicBuilder
     from conformance.capture.toolchain.kernel_batch import KernelBatch, read_entry
+    from conformance.compiler.ahead import capture_ahead
 
     batch = KernelBatch()
     for case in cases:

@@ -14,11 +14,10 @@ import argparse
 import contextlib
 import gc
 
-from conformance.capture.compile import capture
 from conformance.capture.deviceless.prepare import prepare
-from conformance.capture.request import CaptureRequest
 from conformance.cases.loader import NoCaseError, cases_in
 from conformance.cases.roots import OPS
+from conformance.compiler.case_request import CaseRequest, capture
 from conformance.devices.targets import targets
 from conformance.harness.accidents.process_memory import used
 
@@ -34,7 +33,7 @@ def main() -> None:
     target, captured, failed, warm = targets()[options.target], 0, 0, 0
     for case in _cases()[:: options.every]:
         try:
-            with capture(CaptureRequest(case, target)):
+            with capture(CaseRequest(case, target)):
                 captured += 1
         except Exception:  # noqa: BLE001 - known failures do not compile; they are counted
             failed += 1

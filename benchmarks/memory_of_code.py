@@ -30,9 +30,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from conformance.capture.model import Capture
 from conformance.cases.case import Case
-from conformance.cases.containers import copy_to, leaves_of
 from conformance.cases.lookup import selected_cases
 from conformance.compiler.compiler import GeneratingError, compiler_here
+from conformance.containers import copy_to, leaves_of
 from conformance.devices.environment import PreparationError
 from conformance.errors import first_line
 

@@ -71,12 +71,12 @@ class Measured:
 
 def measure(files: Sequence[Path], pattern: str, targets: str | None) -> dict[str, Measured]:
     """Returns target → what it gave."""
-    from conformance.capture.shared_captures import SharedCaptures
     from conformance.cases.lookup import cases_below
     from conformance.cases.roots import OPS
     from conformance.cases.selectors import exclusion
+    from conformance.cases.target_selection import select_targets
     from conformance.compiler.compiler import GeneratingError, compiler_here
-    from conformance.devices.targets import select_targets
+    from conformance.compiler.shared_captures import SharedCaptures
     from conformance.errors import first_line
 
     with contextlib.closing(compiler_here()) as compiler:

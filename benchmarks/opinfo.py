@@ -50,8 +50,7 @@ def generate(target_name: str, *, native: bool, only: str, shard: str) -> dict[s
     prepare((target.device,) if native and target.device != "cpu" else ())
     from sweep import sweep_cases
 
-    from conformance.capture.compile import capture
-    from conformance.capture.request import CaptureRequest
+    from conformance.compiler.case_request import CaseRequest, capture
     from conformance.normalize.wrapper_modules import normalise
 
     number, of = map(int, shard.split("/"))
@@ -61,7 +60,7 @@ def generate(target_name: str, *, native: bool, only: str, shard: str) -> dict[s
             continue
         start = time.perf_counter()
         try:
-            with capture(CaptureRequest(case, target, "native" if native else "deviceless")) as captured:
+            with capture(CaseRequest(case, target, "native" if native else "deviceless")) as captured:
                 modules = captured.capture.modules
                 text = "\n".join(normalise(module.code, target.device) for module in modules)
                 raw = "\n".join(module.code for module in modules)

@@ -51,9 +51,9 @@ from conformance.capture.isolation import isolated
 from conformance.capture.patching.patch import Patch, applied
 from conformance.capture.wrappers.unloaded import generate_module
 from conformance.cases.case import Case
-from conformance.cases.containers import copy_to
 from conformance.cases.lookup import cases_below
 from conformance.cases.roots import OPS
+from conformance.containers import copy_to
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
 from conformance.harness.item.checks import Item

@@ -22,12 +22,11 @@ from typing import Any
 
 import torch
 
-from conformance.capture.compile import capture
 from conformance.capture.deviceless.prepare import prepare
-from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
 from conformance.cases.lookup import cases_below
 from conformance.cases.tolerance_policy import OMISSIBLE
+from conformance.compiler.case_request import CaseRequest, capture
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
 from conformance.errors import first_line
@@ -82,7 +81,7 @@ def measure_case(case: Case, target: str) -> list[dict[str, Any]]:
     numerics = {key: value for key, value in case.numerics.items() if key in ("exact", "reference", "reason")}
     numerics["without"] = dict.fromkeys(OMISSIBLE, "ordinary calls alone")
     try:
-        with capture(CaptureRequest(replace(case, numerics=numerics), targets()[target], "native")) as captured:
+        with capture(CaseRequest(replace(case, numerics=numerics), targets()[target], "native")) as captured:
             check_numerics(replace(case, numerics=numerics), captured.compiled, "cpu", target)
     except NumericsError as error:
         print(f"{case.id}: {first_line(error)}", file=sys.stderr)

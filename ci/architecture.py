@@ -32,7 +32,8 @@ MODULES = {PACKAGE: ("plugin",), f"{PACKAGE}.capture": ("compile", "exploration"
 STOREYS = {
     "tools": ("fuzzer", "minimisation", "estimates", "bench", "bisection"),
     "suite": ("report", "harness", "review", "storage", "coverage", "expectations", "models", "sweep"),
-    "engine": ("compiler", "numerics", "facts", "normalize", "capture", "cases", "sources", "devices"),
+    "engine": ("compiler", "numerics", "cases", "sources"),
+    "generator": ("generated", "facts", "normalize", "capture", "devices"),
 }
 
 Imports = Mapping[str, Set[str]]

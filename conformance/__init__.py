@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from conformance.cases.optional_module import optional_module
     from conformance.cases.tolerance_policy import FLUSHED
     from conformance.devices.vendor_devices import VendorDevice
+    from conformance.generated.generation import Generated, generate
     from conformance.harness.contracts import contract
     from conformance.harness.explanations import explanation
     from conformance.numerics.check import assert_agrees_with_eager
@@ -31,6 +32,7 @@ __all__ = [
     "REDUCTIONS",
     "Case",
     "EmulationError",
+    "Generated",
     "NotEmulatedError",
     "VendorDevice",
     "assert_agrees_with_eager",
@@ -40,6 +42,7 @@ __all__ = [
     "edges",
     "every_value",
     "explanation",
+    "generate",
     "group",
     "image",
     "load_cpp_extension",
@@ -56,6 +59,8 @@ _MODULES = {
     "Case": "conformance.cases.case",
     "EDGE_SIZES": "conformance.cases.inputs",
     "EmulationError": "conformance.capture.emulation.errors",
+    "Generated": "conformance.generated.generation",
+    "generate": "conformance.generated.generation",
     "FLUSHED": "conformance.cases.tolerance_policy",
     "REDUCTIONS": "conformance.numerics.torch_references",
     "NotEmulatedError": "conformance.capture.emulation.errors",

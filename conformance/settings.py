@@ -158,7 +158,7 @@ def parse_overlay(
 class Settings:
     """The options of one run.
 
-    `devices`, `targets`: what --device and --target name, as text; see targets.select_targets. `variants`: targets that
+    `devices`, `targets`: what --device and --target name, as text; see target_selection.py. `variants`: targets that
     are variants of others run too.
     `accept`: which snapshots are accepted: "" (none), "all" or "new" (those not stored yet).
     `save_run`, `baseline`: names of runs. `missing`: the name of a run; only items that did not end in it run.
@@ -282,7 +282,7 @@ def parse_inductor_config(texts: Sequence[str]) -> dict[str, Any]:
     """Name of an option → value, from the values of --inductor-config: `KEY=VALUE[,KEY=VALUE…]`.
 
     A value is a Python literal; any other text is a string. Raises SettingsError for a text of another form, and for an
-    option with two values. Whether torch has the options: see cases/compiler_options.py.
+    option with two values. Whether torch has the options: see capture/compiler_options.py.
     """
     options: dict[str, Any] = {}
     for part in (part for text in texts for part in _NEXT_OPTION.split(text)):

@@ -18,9 +18,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_map
 
-from conformance.cases import call_modes
+from conformance.capture import call_modes
 from conformance.cases.case import Case
-from conformance.cases.containers import leaves_of
+from conformance.containers import leaves_of
 
 #: Function → argument → the case that sets it. A required bool has two arguments: "forward=True" and "forward=False".
 Found = dict[str, dict[str, str]]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from conformance.capture.compile import capture
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.model import Capture
-from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
 from conformance.cases.inputs import Input
+from conformance.compiler.case_request import CaseRequest, capture
 from conformance.devices.targets import targets
 from conformance.facts import Facts, extract
 
@@ -32,7 +31,7 @@ def captured(fn, target="cpu_avx512", *, grad="", dynamic=False, config=None, **
         dynamic=dynamic,
         config=config or {},
     )
-    with capture(CaptureRequest(case, targets()[target])) as result:
+    with capture(CaseRequest(case, targets()[target])) as result:
         return result.capture
 
 

@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
 from conformance.cases.lookup import cases_below
 from conformance.cases.roots import OPS
 from conformance.cases.selectors import exclusion
-from conformance.compiler.capture_texts import code_text
+from conformance.cases.target_selection import select_targets
+from conformance.compiler.case_request import CaseRequest
 from conformance.devices.machine import Machine
-from conformance.devices.targets import Target, select_targets
+from conformance.devices.targets import Target
+from conformance.generated.capture_texts import code_text
 from conformance.harness.item.known_failures import ItemKnownFailures, problems_of
 from conformance.harness.session import Session
 from conformance.normalize.text import canonical_text
@@ -89,7 +90,7 @@ class Suite:
         from conformance.normalize.text import snapshot_text
 
         case, target = self._parts(item)
-        with self.session.capture(CaptureRequest(case, target, texts=False)) as result:
+        with self.session.capture(CaseRequest(case, target, texts=False)) as result:
             capture = result.capture
             return canonical_text(snapshot_text(capture, facts.extract(capture).lines(), target.device))
 
@@ -108,7 +109,7 @@ class Suite:
         verdict = Verdict()
         mode = self.session.mode(target)
         try:
-            request = CaptureRequest(case, target, mode, emulate=mode == "deviceless", texts=False)
+            request = CaseRequest(case, target, mode, emulate=mode == "deviceless", texts=False)
             with self.session.capture(request) as captured:
                 try:
                     self._check_requirements(case, target, captured.capture, facts.extract(captured.capture))
@@ -132,7 +133,7 @@ class Suite:
         requirements.check(case, target, facts, code=code, code_of=lambda name: self._partner_code(case, target, name))
 
     def _partner_code(self, case: Case, target: Target, name: str) -> str:
-        with self.session.capture(CaptureRequest(case.partner(name), target, texts=False)) as captured:
+        with self.session.capture(CaseRequest(case.partner(name), target, texts=False)) as captured:
             return code_text(captured.capture, target)
 
     def _check_numerics(

@@ -38,7 +38,7 @@ def _run_case(work):
     """Compares values, dtypes, inputs after the call and gradients: less than the suite does on releases it knows."""
     import torch
 
-    from conformance.cases.call_modes import enter_mode
+    from conformance.capture.call_modes import enter_mode
     from conformance.cases.loader import cases_in
 
     file, _, name = work.partition("::")

@@ -11,11 +11,11 @@ from conformance.bench import explain
 from conformance.bench.limits import Limits, copy_work, count_flops, minimum_bytes
 from conformance.bench.report import Row
 from conformance.bench.timing import Clock, CpuClock, GpuClock, Spread, Work, time_interleaved
-from conformance.cases import call_modes
+from conformance.capture import call_modes
 from conformance.cases.case import Case, case
-from conformance.cases.containers import copy_to, leaves_of
 from conformance.cases.inputs import tensor
 from conformance.compiler.compiler import Compiler, GeneratingError
+from conformance.containers import copy_to, leaves_of
 from conformance.devices.targets import Target
 from conformance.facts import extract
 from conformance.facts.dynamo import nothing_compiled

@@ -14,8 +14,9 @@ from conformance.cases.case import COMPILE_KEYWORDS, Case, label_of
 from conformance.cases.dtypes import DTYPES
 from conformance.cases.inputs import LAYOUTS
 from conformance.cases.lookup import is_test_path, selected_cases
+from conformance.cases.target_selection import select_targets
 from conformance.devices.machine import Machine
-from conformance.devices.targets import DEVICES, Target, TargetError, select_targets
+from conformance.devices.targets import DEVICES, Target, TargetError
 from conformance.devices.vendor_devices import vendor_devices
 
 _NO_OPTIONS = AdhocOptions()

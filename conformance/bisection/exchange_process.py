@@ -19,10 +19,10 @@ from conformance.bisection.missing_modules import MissingModules, PythonFiles
 from conformance.bisection.missing_names import MissingNames
 from conformance.bisection.observation import Observation
 from conformance.bisection.observing_process import UNOBSERVED, observation, unobserved
-from conformance.capture.compile import capture
 from conformance.capture.forked_call import ForkedCallError, call_in_fork, use_one_thread
 from conformance.capture.json_worker import claim_stdout, serve
 from conformance.cases.adhoc import AdhocOptions
+from conformance.compiler.case_request import capture
 from conformance.compiler.compiler import Compiler, compiler_for
 from conformance.devices.environment import torch_build
 from conformance.devices.targets import use_tables

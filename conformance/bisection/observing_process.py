@@ -17,13 +17,13 @@ from conformance.bisection.executed_code import recorded_functions, recorded_lin
 from conformance.bisection.observation import WORK, Observation
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
-from conformance.compiler.capture_texts import code_text
 from conformance.compiler.compile_growth import counted
 from conformance.compiler.compiler import Compiler, GeneratingError, checked_numerics, compiler_for
 from conformance.compiler.gpu_free_worker import GpuFreeWorkerError
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target, use_tables
 from conformance.errors import ConformanceError
+from conformance.generated.capture_texts import code_text
 from conformance.sources.source_fit import import_problem
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Compiles a case once for a target, natively or without the device, and records all that Inductor generates.
+"""Compiles a program once for a target, natively or without the device, and records all that Inductor generates.
 
 Private parts of torch: torch._dynamo.utils.counters, which nothing public returns.
 """
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.capture import exploration, invoke, unread
 from conformance.capture.call_counts import counting
-from conformance.capture.compiled_forms import compiled_function
 from conformance.capture.deviceless import pretended_device
 from conformance.capture.deviceless.device_queries import DeviceQueries
 from conformance.capture.deviceless.prepare import prepare
@@ -27,9 +26,6 @@ from conformance.capture.request import CaptureRequest
 from conformance.capture.result import CaptureResult, build_nothing
 from conformance.capture.wrappers.deferred import DeferredModules
 from conformance.capture.wrappers.recorder import PRE_FUSION, Recorder
-from conformance.cases import later_calls
-from conformance.cases.tolerance_policy import Policy
-from conformance.cases.wanted_matches import wanted_matches_of
 from conformance.devices import environment
 from conformance.devices.targets import GPUS, Target
 from conformance.devices.vendor_devices import kernel_language
@@ -46,12 +42,12 @@ def capture(request: CaptureRequest, emulation: Emulation | None = None) -> Iter
     caller has made it.
 
     Raises PreparationError where the target needs a device that cannot be pretended. Raises what compiling raises; but
-    where the case says that eager raises and there is no code, the capture's `error` holds the exception's text.
+    where the program may raise and there is no code, the capture's `error` holds the exception's text.
     """
     if request.counts_calls:
         with capture(dataclasses.replace(request, counts_calls=False)):
             pass  # what is imported and cached once does not count
-    later = _later_compiles(request) if later_calls.are_counted(request.case) else {}
+    later = _later_compiles(request) if request.program.later_calls else {}
     compilation = Compilation(request, emulation=emulation)
     with compilation.context() as stack:
         compilation.compile()
@@ -62,9 +58,9 @@ def capture(request: CaptureRequest, emulation: Emulation | None = None) -> Iter
 
 
 def _later_compiles(request: CaptureRequest) -> dict[str, dict[str, int]]:
-    """What the calls after the first one compile, as groups of counters. Compiles the case for them and forgets it.
+    """What the calls after the first one compile, as groups of counters. Compiles the program for them and forgets it.
 
-    In the capture itself, they would leave code that the numerics check must not find. Empty where compiling raises.
+    In the capture itself, they would leave code that its caller must not find. Empty where compiling raises.
     """
     request = dataclasses.replace(request, explore=False, emulate=False, texts=False, defer_build=True)
     compilation = Compilation(request)
@@ -75,26 +71,22 @@ def _later_compiles(request: CaptureRequest) -> dict[str, dict[str, int]]:
 
 
 class Compilation:
-    """One compile of a case. Call `compile` inside `context`.
+    """One compile of a program. Call `compile` inside `context`.
 
-    `fn`: the function to compile instead of the case's own. `emulation`: see `capture`. `deferred`: the wrapper
+    `emulation`: see `capture`. `deferred`: the wrapper
     modules, if the build is deferred.
     """
 
-    def __init__(
-        self, request: CaptureRequest, *, fn: Callable[..., Any] | None = None, emulation: Emulation | None = None
-    ) -> None:
+    def __init__(self, request: CaptureRequest, *, emulation: Emulation | None = None) -> None:
         import torch
 
-        if request.case.compared_as:  # its tensors have no memory
-            request = dataclasses.replace(request, mode="deviceless", emulate=False)
-        case, target, mode = request.case, request.target, request.mode
+        program, target, mode = request.program, request.target, request.mode
         prepare()
         pretended_device.register_operators(prepare().pretended_devices)
         if mode == "deviceless" and target.device != "cpu" and target.device not in prepare().pretended_devices:
             reason = prepare().problem
             raise environment.PreparationError(f"{target.name} cannot be generated without the device: {reason}")
-        self._request, self._fn = request, fn or case.fn
+        self._request = request
         self.emulation = _new_emulation(target) if request.emulate and emulation is None else emulation
         asks = (target.device in GPUS and mode == "deviceless") or target.device == "cpu"
         self.queries = DeviceQueries(target) if asks else None
@@ -102,14 +94,14 @@ class Compilation:
         defers = request.defer_build and mode == "native" and kernel_language(target.device) == "cpp"
         self.deferred = DeferredModules() if defers else None
         self.capture = Capture(
-            case=case.id,
+            case=program.name,
             target=target.name,
             mode=mode,
             torch=torch.__version__,
             triton=environment.triton_version(),
             modules=self._recorder.modules,
         )
-        self._matches = PatternMatches(wanted_matches_of(case), case.config)
+        self._matches = PatternMatches(program.patterns, program.config)
         self._patches = [
             *self._recorder.patches(run=mode == "native", emulation=self.emulation, deferred=self.deferred),
             *unread.patches(explore=request.explore),
@@ -125,7 +117,7 @@ class Compilation:
             if self.emulation is not None:
                 stack.enter_context(self.emulation.on_one_thread())
             request = self._request
-            stack.enter_context(isolated(request.target, request.mode, dict(request.case.config), self.queries))
+            stack.enter_context(isolated(request.target, request.mode, dict(request.program.config), self.queries))
             stack.enter_context(applied(self._patches))
             stack.enter_context(kernels.observing())
             if request.explore:
@@ -133,20 +125,20 @@ class Compilation:
             yield stack
 
     def compile(self) -> None:
-        """Compiles the case by calling it once. Raises what compiling raises."""
+        """Compiles the program by calling it once. Raises what compiling raises."""
         import torch
 
-        case, device = self._request.case, self._request.target.device
+        program, device = self._request.program, self._request.target.device
         with contextlib.ExitStack() as stack:
             explorer = None
             if self._request.explore:
-                explorer = stack.enter_context(exploration.explore(case.id, device))
+                explorer = stack.enter_context(exploration.explore(program.name, device))
             torch._dynamo.utils.counters.clear()
             start, result = time.perf_counter(), self.capture
             with contextlib.ExitStack() as counter:
                 calls = counter.enter_context(counting()) if self._request.counts_calls else {}
-                self._compiled = compiled_function(case, self._fn, self._request.form, device)
-                raised = invoke.call(case, self._compiled, device, self._request.target.name)
+                self._compiled = program.compile(program, program.fn, device)
+                raised = invoke.call(program, self._compiled, device)
             result.seconds, result.calls = time.perf_counter() - start, calls
             if not self._recorder.modules:
                 result.error = raised.partition("\n")[0]
@@ -159,17 +151,15 @@ class Compilation:
 
     def call_again(self) -> dict[str, dict[str, int]]:
         """Makes the calls after the first one. Returns the groups of counters LATER_CALLS and LATER_REASONS."""
-        case, target = self._request.case, self._request.target
-        policy = Policy.for_case(case, target.name, target.device)
-        compiled = self._compiled
-        if compiled is None:
+        program, compiled = self._request.program, self._compiled
+        if compiled is None or program.later_calls is None:
             return {}
         made: dict[str, int] = {}
         reasons: dict[str, int] = {}
-        for name, arguments in later_calls.later_calls(case, policy):
+        for name, arguments in program.later_calls():
             before = dynamo.compiles()
             with contextlib.suppress(Exception):  # eager raises too for these sizes, or the numerics check says so
-                invoke.call_with(case, compiled, arguments, target.device)
+                invoke.call_with(program, compiled, arguments, self._request.target.device)
                 found = dynamo.compiles().since(before)
                 made[name] = sum(found.functions.values())
                 reasons |= {f"{name}\t{reason}": 1 for reason in found.reasons()}
@@ -186,8 +176,7 @@ class Compilation:
         """Loads the wrapper modules and makes the first call of their code. Raises what both raise."""
         if self.deferred is not None and self._compiled is not None:
             self.deferred.load()
-            target = self._request.target
-            invoke.call(self._request.case, self._compiled, target.device, target.name)
+            invoke.call(self._request.program, self._compiled, self._request.target.device)
 
 
 def _new_emulation(target: Target) -> Emulation:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.cases.containers import copy_to
+from conformance.containers import copy_to
 from conformance.errors import ConformanceError, first_line
 
 

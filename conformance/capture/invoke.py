@@ -1,16 +1,15 @@
-"""Calls a compiled function, which makes torch.compile compile the case; unwraps the compiler's exceptions."""
+"""Calls a compiled function, which makes torch.compile compile the program; unwraps the compiler's exceptions."""
 
 from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from conformance.cases import call_modes
-from conformance.cases.case import Case
-from conformance.cases.containers import copy_to
-from conformance.cases.tolerance_policy import Policy
+from conformance.capture import call_modes
+from conformance.capture.program import Arguments, Program
+from conformance.containers import copy_to
 
 #: Exceptions of these packages wrap the original exception.
 _COMPILER = ("torch._dynamo", "torch._inductor")
@@ -20,19 +19,20 @@ _BETWEEN = "Dynamo failed to run FX node"
 _DEPTH = 12
 
 
-def call(case: Case, compiled: Callable[..., Any], device: str, target: str = "") -> str:
-    """Calls `compiled` with the case's arguments on `device`, in the case's call mode.
+def call(program: Program, compiled: Callable[..., Any], device: str) -> str:
+    """Calls `compiled` with the program's first arguments on `device`, in its call mode.
 
-    Returns "". Where the case says that eager raises on `target` (`numerics={"raises": …}`), returns the text of the
-    exception instead of raising it: the numerics check decides whether it is the right one.
+    Returns "". Where the program may raise, returns the text of the exception instead of raising it.
     """
-    import torch
-
-    if not case.compared_as:
-        return _called(case, compiled, copy_to(case.build(), torch.device(device)), device, target)
-    with _without_memory():  # build() makes the sizes that are compared
-        arguments = copy_to(case.assemble(case.make_inputs(choices=case.choices)), torch.device(device))
-        return _called(case, compiled, arguments, device, target)
+    with _without_memory() if program.without_memory else contextlib.nullcontext():
+        arguments = copy_to(program.arguments(), device)
+        try:
+            _call(program, compiled, arguments, device)
+        except Exception as error:
+            if not program.may_raise():
+                raise
+            return error_text(error)
+    return ""
 
 
 @contextlib.contextmanager
@@ -48,24 +48,15 @@ def _without_memory() -> Iterator[None]:
         yield
 
 
-def call_with(case: Case, compiled: Callable[..., Any], arguments: Mapping[str, Any], device: str) -> None:
-    """Calls `compiled` with other arguments than the case's own. Raises what the call raises."""
-    _call(case, compiled, copy_to(arguments, device), device)
+def call_with(program: Program, compiled: Callable[..., Any], arguments: Arguments, device: str) -> None:
+    """Calls `compiled` with other arguments than the program's own. Raises what the call raises."""
+    _call(program, compiled, copy_to(arguments, device), device)
 
 
-def _call(case: Case, compiled: Callable[..., Any], arguments: Mapping[str, Any], device: str) -> None:
-    with call_modes.enter_mode(case.mode, device):
-        compiled(**arguments)
-
-
-def _called(case: Case, compiled: Callable[..., Any], arguments: Mapping[str, Any], device: str, target: str) -> str:
-    try:
-        _call(case, compiled, arguments, device)
-    except Exception as error:
-        if not Policy.for_case(case, target, device).raises:
-            raise
-        return error_text(error)
-    return ""
+def _call(program: Program, compiled: Callable[..., Any], arguments: Arguments, device: str) -> None:
+    positional, named = arguments
+    with call_modes.enter_mode(program.mode, device):
+        compiled(*positional, **named)
 
 
 def is_of_type(error: BaseException, name: str) -> bool:

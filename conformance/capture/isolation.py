@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from conformance.capture.compiler_options import refuse_wrong_options, split_options
 from conformance.capture.deviceless import (
     gpu_patches,
     optimizers,
@@ -27,7 +28,6 @@ from conformance.capture.model import Mode
 from conformance.capture.patching import device_patterns, name_lookup, template_choice
 from conformance.capture.patching.patch import Patch, applied, is_missing
 from conformance.capture.toolchain import atomic_build, cpu_isa, kernel_batch, other_backends, precompiled_headers
-from conformance.cases.compiler_options import refuse_wrong_options, split_options
 from conformance.devices import environment
 from conformance.devices.targets import GPUS, Target
 from conformance.devices.vendor_devices import vendor_devices

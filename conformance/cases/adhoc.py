@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from conformance.cases.case import Case
-from conformance.cases.containers import is_module
 from conformance.cases.input_syntax import ParsedInput, parse_input
 from conformance.cases.inputs import Input
 from conformance.cases.loader import module_of_file
 from conformance.cases.lookup import find_case
+from conformance.containers import is_module
 from conformance.errors import ConformanceError, first_line
 from conformance.settings import parse_config_value
 
@@ -309,7 +309,7 @@ def _config(texts: Sequence[str]) -> dict[str, Any]:
     """Compiler option → value, from the values of --config."""
     if not texts:
         return {}
-    from conformance.cases.compiler_options import problem_of
+    from conformance.capture.compiler_options import problem_of
 
     options: dict[str, Any] = {}
     for text in texts:

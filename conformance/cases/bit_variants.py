@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from conformance.cases.case import Case
-from conformance.cases.containers import leaves_of
 from conformance.cases.given_case import GivenCase
+from conformance.containers import leaves_of
 
 if TYPE_CHECKING:
     import torch

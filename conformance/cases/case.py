@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from conformance.cases import call_modes
+from conformance.capture import call_modes
 from conformance.cases.axes import Axis, CaseError, declared_rows, is_axis, label_of
-from conformance.cases.containers import Leaf
 from conformance.cases.inputs import Input, Recipe
 from conformance.cases.nested.groups import assembled, groups_in, members
 from conformance.cases.pairwise import pairwise_rows
 from conformance.cases.property_values import problem_of_keyword
 from conformance.cases.wrong_arguments import problem_of_argument
+from conformance.containers import Leaf
 from conformance.documentation import reference
 from conformance.settings import CHECKS
 from conformance.words import did_you_mean

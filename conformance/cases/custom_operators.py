@@ -18,8 +18,6 @@ _SENTENCES = {
         "only={{'cpu': 'the operator has a kernel there alone'}}"
     ),
 }
-#: What only a compiler for cuda understands.
-_CUDA = re.compile(r"__global__|<<<|\bcuda_runtime(_api)?\.h\b")
 
 
 def advice(error: BaseException) -> str:
@@ -29,8 +27,3 @@ def advice(error: BaseException) -> str:
         if found := re.search(pattern, text):
             return sentence.format(*found.groups())
     return ""
-
-
-def needs_cuda_compiler(source: str) -> bool:
-    """Whether C++ source has kernels for cuda."""
-    return _CUDA.search(source) is not None

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conformance.cases import call_modes
+from conformance.capture import call_modes
 from conformance.cases.case import Case, CaseError
-from conformance.cases.containers import copy_to, is_module, leaves_of
+from conformance.containers import copy_to, is_module, leaves_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from conformance.cases.containers import Leaf
 from conformance.cases.dtypes import (
     DTYPES,
     EVERY_VALUE_BYTES,
@@ -30,6 +29,7 @@ from conformance.cases.property_values import (
     problem_of_size,
 )
 from conformance.cases.seeds import seed_of
+from conformance.containers import Leaf
 
 if TYPE_CHECKING:
     import torch

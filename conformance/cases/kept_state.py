@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from conformance.cases import call_modes
-from conformance.cases.containers import copy_to, is_module, leaves_of
+from conformance.capture import call_modes
+from conformance.containers import copy_to, is_module, leaves_of
 
 if TYPE_CHECKING:
     import torch

@@ -11,9 +11,10 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from conformance.cases import call_modes
+from conformance.capture import call_modes
+from conformance.capture.program import OWN_CODE_CALLS
 from conformance.cases.case import Case, resized_arguments
-from conformance.cases.containers import copy_to
+from conformance.containers import copy_to
 
 if TYPE_CHECKING:
     from conformance.cases.tolerance_policy import Policy
@@ -26,7 +27,7 @@ OTHER_SIZES: dict[str, Callable[[int], int]] = {
     "sizes × 2 - 1": lambda size: size * 2 - 1,
 }
 #: The same, of calls in which Dynamo makes code of its own for the size: only what they compile is counted.
-OWN_CODE_SIZES: dict[str, Callable[[int], int]] = {"sizes 1": lambda _: 1, "sizes 0": lambda _: 0}
+OWN_CODE_SIZES: dict[str, Callable[[int], int]] = dict(zip(OWN_CODE_CALLS, (lambda _: 1, lambda _: 0), strict=True))
 #: All sizes with which compiles are counted.
 _COUNTED_SIZES = OTHER_SIZES | {"sizes 2": lambda _: 2} | OWN_CODE_SIZES
 #: Of the sizes of a case with modules, at most so many different ones stay in the calls with other sizes. So do they

@@ -8,9 +8,9 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from conformance.capture.compiler_options import DYNAMO, RESERVED
 from conformance.cases.axes import CaseError
 from conformance.cases.case import Case
-from conformance.cases.compiler_options import DYNAMO, RESERVED
 from conformance.cases.selectors import matches_installed_torch
 from conformance.devices.environment import torch_build
 

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from conformance.cases.containers import is_module, leaves_of, tensors_of_module
+from conformance.containers import is_module, leaves_of, tensors_of_module
 from conformance.documentation import reference
 from conformance.errors import ConformanceError
 

@@ -1,32 +1,11 @@
-"""How often a pattern of Inductor's pattern matcher must match: a wanted value of the fact `matches`."""
+"""The patterns of Inductor's pattern matcher whose matches a case demands."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from conformance.capture.program import OF_INDUCTOR, WantedMatches
 from conformance.cases.case import Case, CaseError
-
-#: How the name begins of a pattern that a case requires by the fact `patterns`.
-OF_INDUCTOR = "patterns."
-
-
-@dataclass(frozen=True, eq=False)
-class WantedMatches:
-    """`name`: the part of the fact `matches`. `count`: a number, or a bound such as "<=2".
-
-    `pattern`: the name of a pattern of Inductor, as the fact `patterns` has it; a function that is searched for, or
-    that handles matches; an expression of patterns; or a pass, or an object that has passes. `inputs`: example inputs
-    of a searched function.
-    """
-
-    name: str
-    pattern: Any
-    count: int | str
-    inputs: tuple[Any, ...] = ()
-
-    def __repr__(self) -> str:
-        return repr(self.count)
 
 
 def wanted_matches_of(case: Case) -> list[WantedMatches]:

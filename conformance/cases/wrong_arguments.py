@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from conformance.cases.containers import Leaf, is_module, items_of
 from conformance.cases.dtypes import DTYPES
 from conformance.cases.nested.groups import Group, members, modules_in
 from conformance.cases.nested.modules import ModuleInput
+from conformance.containers import Leaf, is_module, items_of
 
 if TYPE_CHECKING:
     import torch

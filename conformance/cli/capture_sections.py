@@ -8,8 +8,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from conformance.capture.model import Capture, Exploration
-from conformance.compiler.capture_texts import code_text, facts_text, whole_text
 from conformance.devices.targets import Target
+from conformance.generated.capture_texts import code_text, facts_text, whole_text
 
 #: Stages of a graph. "runnable" is the captured graph as a script.
 STAGES = ("captured", "joint", "forward", "backward", "runnable")

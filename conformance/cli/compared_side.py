@@ -16,10 +16,10 @@ from conformance.cases.case import Case
 from conformance.cli.capture_sections import Block, comparable_blocks
 from conformance.cli.case_options import EXPLORED
 from conformance.cli.overlay_options import INSTALLED, SOURCE_OPTION
-from conformance.compiler.capture_texts import origin
 from conformance.compiler.compiler import Compiler, compiler_here
 from conformance.devices.targets import Target, use_tables
 from conformance.errors import ConformanceError
+from conformance.generated.capture_texts import origin
 from conformance.sources.source_in_use import source_in_use, use_source
 
 #: The answer's line begins with it: cases may print.

@@ -19,11 +19,11 @@ import conformance
 from conformance.cli.doctor_checks import Finding
 from conformance.cli.overlay_options import pytest_words
 from conformance.cli.run_options import snapshot_folders
+from conformance.cli.target_rows import row_properties
 from conformance.devices import environment
 from conformance.devices.cpp_compiler import compiler_problem
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
-from conformance.devices.target_rows import row_properties
 from conformance.devices.targets import GPUS, Target, TargetError, amd_architecture, targets
 from conformance.errors import ConformanceError
 from conformance.settings import ACCEPT, Overlay, long_name

@@ -12,7 +12,7 @@ from conformance.devices.targets import Target
 from conformance.terminal import styled
 
 if TYPE_CHECKING:
-    from conformance.capture.compile import CaptureResult
+    from conformance.capture.result import CaptureResult
 
 _STYLES = {"right": "green", "wrong": "red"}
 

@@ -11,8 +11,8 @@ import conformance
 from conformance import atomic_files
 from conformance.cases.lookup import project_here
 from conformance.cli.run_options import snapshot_folders
+from conformance.cli.target_rows import device_row, differing_properties
 from conformance.devices import targets as table
-from conformance.devices.target_rows import device_row, differing_properties
 from conformance.devices.targets import Target, TargetError, matching_target, targets
 from conformance.settings import Overlay
 from conformance.storage.accept_archive import MergeResult, merge_archive, stores_of

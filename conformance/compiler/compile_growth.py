@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from conformance import facts
-from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
 from conformance.cases.repeated_case import repeated
+from conformance.compiler.case_request import CaseRequest
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from conformance.capture.result import CaptureResult
     from conformance.devices.targets import Target
 
-    Captures = Callable[[CaptureRequest], AbstractContextManager[CaptureResult]]
+    Captures = Callable[[CaseRequest], AbstractContextManager[CaptureResult]]
 
 #: A larger exponent is named: with twice as many blocks, the work should be twice as much.
 LIMIT = 1.1
@@ -33,7 +33,7 @@ _NEARLY = 1.05
 
 def counted(captures: Captures, case: Case, target: Target, repeats: int = 1) -> Capture:
     """A capture without the device, with the calls of its compile. Raises what compiling raises."""
-    request = CaptureRequest(case, target, texts=False, counts_calls=True, repeats=repeats)
+    request = CaseRequest(case, target, texts=False, counts_calls=True, repeats=repeats)
     with captures(request) as result:
         return result.capture
 

@@ -11,20 +11,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from conformance.capture.compiled_forms import CompiledFormError
 from conformance.capture.deviceless import pretended_device
 from conformance.capture.deviceless.prepare import prepare
-from conformance.capture.request import CaptureRequest
 from conformance.cases import other_inputs
 from conformance.cases.case import Case
 from conformance.cases.selectors import exclusion
+from conformance.cases.target_selection import select_targets
 from conformance.compiler import garbage_collection
+from conformance.compiler.case_request import CaseRequest
+from conformance.compiler.compiled_forms import CompiledFormError
 from conformance.devices import environment, targets
 from conformance.devices.cpp_compiler import compiler_problem
 from conformance.devices.cross_compiler import emulation_problem
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
-from conformance.devices.targets import Target, select_targets
+from conformance.devices.targets import Target
 from conformance.devices.torch_releases import unsupported_message
 from conformance.devices.vendor_devices import (
     VendorDevice,
@@ -181,13 +182,13 @@ class Compiler:
             return f"{target.name} is not emulated: only devices that this machine lacks are"
         return emulation_problem(target.isa) if target.device == "cpu" else ""
 
-    def capture(self, request: CaptureRequest) -> contextlib.AbstractContextManager[CaptureResult]:
+    def capture(self, request: CaseRequest) -> contextlib.AbstractContextManager[CaptureResult]:
         """Captures what `request` asks for. Raises what compiling raises.
 
         The GPU-free worker captures deviceless code for a GPU on a machine with a GPU, also with one of another device
         type: no PyTorch supports both cuda and xpu. And it counts calls: its sets have the same order in each run.
         """
-        from conformance.capture.compile import capture
+        from conformance.compiler.case_request import capture
 
         if request.counts_calls:
             return contextlib.nullcontext(self.gpu_free_worker.capture(request))
@@ -199,7 +200,7 @@ class Compiler:
     def generate(
         self, case: Case, target: Target, *, deviceless: bool = False, run: bool = False, **options: Any
     ) -> Iterator[CaptureResult]:
-        """Captures a case in the mode that fits this machine. `options`: the further ones of CaptureRequest.
+        """Captures a case in the mode that fits this machine. `options`: the further ones of CaseRequest.
 
         With `run`, the compiled function can be called: natively, or emulated for a missing GPU.
 
@@ -215,7 +216,7 @@ class Compiler:
         if problem:
             raise PreparationError(f"{target.name}: {problem}")
         emulate = run and not native and not self.reason_not_emulated(target)
-        request = CaptureRequest(
+        request = CaseRequest(
             case,
             target,
             "native" if native else "deviceless",

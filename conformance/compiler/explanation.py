@@ -19,7 +19,6 @@ from conformance.capture.offline.compiler import kernels as offline_kernels
 from conformance.capture.toolchain.assembly import AssemblyError, assembly
 from conformance.cases.adhoc import AdhocCase
 from conformance.cases.case import Case
-from conformance.compiler.capture_texts import facts_text, origin
 from conformance.compiler.generated_lines import GeneratedLines
 from conformance.compiler.ptx_lines import ptx_lines
 from conformance.devices.speeds import SpeedsError, speeds_of
@@ -29,6 +28,7 @@ from conformance.facts.kernels import describe, label
 from conformance.facts.least_times import each_call
 from conformance.facts.model import ObservedCapture
 from conformance.facts.unfused import unfused_calls
+from conformance.generated.capture_texts import facts_text, origin
 from conformance.words import bytes_text, microseconds
 
 SOURCE, GRAPH, IR, KERNEL, INSTRUCTIONS = range(5)

@@ -19,12 +19,12 @@ from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.emulation.extents import Report
 from conformance.capture.json_worker import JsonWorker, WorkerError, claim_stdout, serve
 from conformance.capture.model import Capture
-from conformance.capture.request import CaptureRequest
 from conformance.capture.result import CaptureResult
 from conformance.cases import run_values
 from conformance.cases.adhoc import AdhocCase, AdhocOptions, resolve_case
 from conformance.cases.loader import cases_in
 from conformance.cases.repeated_case import repeated
+from conformance.compiler.case_request import CaseRequest
 from conformance.compiler.other_inputs import OtherCompiles
 from conformance.compiler.random_functions import compared
 from conformance.devices.environment import HIDE_GPUS
@@ -37,7 +37,7 @@ from conformance.sources.source_in_use import refuse_other_files
 from conformance.sources.torch_source import SourceError
 
 if TYPE_CHECKING:
-    from conformance.capture.shared_captures import SharedCaptures
+    from conformance.compiler.shared_captures import SharedCaptures
 
 #: Seconds for one capture. The first one also imports torch. On a slow machine, a capture with an empty cache and
 #: emulation takes up to two minutes: more than 600 s means that the worker hangs.
@@ -72,7 +72,7 @@ class GpuFreeWorker:
         self._run_options = typed_inductor_config(self._inductor_config)
         self._worker = JsonWorker(__name__, self.environment, echo_stderr=True)
 
-    def capture(self, request: CaptureRequest) -> CaptureResult:
+    def capture(self, request: CaseRequest) -> CaptureResult:
         """Captures what `request` asks for, without the device. Raises GpuFreeWorkerError."""
         case, target = request.case, request.target
         message: dict[str, Any] = {"file": str(case.file), "case": case.id, "target": target.to_json()}
@@ -112,7 +112,7 @@ def _answer(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _capture(message: dict[str, Any]) -> dict[str, Any]:
-    from conformance.capture.compile import capture
+    from conformance.compiler.case_request import capture
 
     request = _request(message)
     case, target = request.case, request.target
@@ -134,7 +134,7 @@ def _capture(message: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _request(message: dict[str, Any]) -> CaptureRequest:
+def _request(message: dict[str, Any]) -> CaseRequest:
     """The request that the parent sent. Uses the values of the parent's run."""
     run_values.receive(message["run_values"])
     if "spec" in message:
@@ -151,25 +151,23 @@ def _request(message: dict[str, Any]) -> CaptureRequest:
     case = case.with_config(ast.literal_eval(message["config"]))
     case = repeated(case, message["options"]["repeats"])
     target = Target.from_json(message["target"])  # a GPU that matches no row is not in the table
-    return CaptureRequest(case, target, "deviceless", **message["options"])
+    return CaseRequest(case, target, "deviceless", **message["options"])
 
 
 @functools.cache
 def _shared_captures() -> SharedCaptures:
-    from conformance.capture.shared_captures import SharedCaptures
+    from conformance.compiler.shared_captures import SharedCaptures
 
     return SharedCaptures()
 
 
-def _numerics(
-    request: CaptureRequest, captured: CaptureResult, audit: Audit | None, run_options: str
-) -> dict[str, Any]:
+def _numerics(request: CaseRequest, captured: CaptureResult, audit: Audit | None, run_options: str) -> dict[str, Any]:
     """What the numerics check found, as JSON: its lines, or the type and message of what it raised; and its
     error profiles.
 
     `audit`: gets the judgements of the opt-outs. `run_options`: as for check_numerics.
     """
-    from conformance.capture.compile import capture
+    from conformance.compiler.case_request import capture
     from conformance.numerics.check import Observed, check_numerics
 
     check = functools.partial(check_numerics, run_options=run_options)

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
-from conformance.compiler.capture_texts import code_text
+from conformance.compiler.case_request import CaseRequest
 from conformance.errors import first_line
+from conformance.generated.capture_texts import code_text
 
 if TYPE_CHECKING:
     from conformance.capture.model import Capture
@@ -51,7 +51,7 @@ def compared_form(case: Case, generated: Capture, runs: Capture, target: Target)
 
 
 def size_choices(
-    capture: Callable[[CaptureRequest], contextlib.AbstractContextManager[CaptureResult]], case: Case, target: Target
+    capture: Callable[[CaseRequest], contextlib.AbstractContextManager[CaptureResult]], case: Case, target: Target
 ) -> Iterator[str]:
     """Lines that say from which size on Inductor chooses other kernels, for each size of the inputs alone."""
     shapes = {path: tuple(case.form_that_runs.inputs[path].values(choice).get("shape") or ())
@@ -61,7 +61,7 @@ def size_choices(
         choices = {path: {**choice, "shape": tuple(becomes if each == size else each for each in shapes[path])}
                    if path in shapes else choice for path, choice in case.choices.items()}  # fmt: skip
         changed = dataclasses.replace(case, choices=choices, compared_as={"config": {}})
-        with capture(CaptureRequest(changed, target, texts=False)) as result:
+        with capture(CaseRequest(changed, target, texts=False)) as result:
             return kernels_without_sizes(result.capture, target)
 
     for size in sorted({each for shape in shapes.values() for each in shape if each > 1}):

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from conformance.capture.request import CaptureRequest
 from conformance.capture.torch_logs import without_error_logs
 from conformance.cases.other_inputs import KINDS, NO_REFUSAL, REFUSED, OtherInputs, variants
+from conformance.compiler.case_request import CaseRequest
 from conformance.devices.vendor_devices import kernel_language
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class OtherCompiles:
     together.
     """
 
-    capture: Callable[[CaptureRequest], contextlib.AbstractContextManager[CaptureResult]]
+    capture: Callable[[CaseRequest], contextlib.AbstractContextManager[CaptureResult]]
     fn: Callable[..., Any]
     target: Target
     mode: Mode
@@ -70,14 +70,16 @@ class OtherCompiles:
         from conformance.numerics.check import Call, call_comparison
         from conformance.numerics.comparison import Comparison
 
-        case = other.case if self.mode == "native" else with_device_strides(other.case)
+        case = other.case
+        if self.mode != "native":
+            case = replace(case, fn=with_device_strides(case.fn))
         call = Call("other inputs", other.name, f"other inputs ({other.name})", case.build(0))
         return call_comparison(case, self.target.device, policy, Comparison(), call)
 
     def _captures(self, chosen: Sequence[_Variant]) -> Iterator[Captured]:
         """What captures each variant."""
-        from conformance.capture.ahead import AheadCapture, capture_ahead
         from conformance.capture.toolchain.kernel_batch import KernelBatch
+        from conformance.compiler.ahead import AheadCapture, capture_ahead
 
         batch, ahead = KernelBatch(), dict[str, AheadCapture]()
         cases = {each.other.name: each.other.case for each in chosen}
@@ -89,7 +91,7 @@ class OtherCompiles:
                     ahead[name] = made
             batch.compile()
         for name, case in cases.items():
-            request = CaptureRequest(case, self.target, self.mode, emulate=self.emulates, texts=False)
+            request = CaseRequest(case, self.target, self.mode, emulate=self.emulates, texts=False)
             yield ahead[name].resumed if name in ahead else functools.partial(self.capture, request)
 
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from conformance.capture.request import CaptureRequest
+from conformance.compiler.case_request import CaseRequest
 from conformance.errors import first_line
 from conformance.numerics.conversions import CASTS
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from conformance.numerics.comparison import Comparison
 
     #: What makes a capture.
-    Captures = Callable[[CaptureRequest], contextlib.AbstractContextManager[CaptureResult]]
+    Captures = Callable[[CaseRequest], contextlib.AbstractContextManager[CaptureResult]]
 
 
 @contextlib.contextmanager
@@ -63,7 +63,7 @@ def _notes(
     compared = call_comparison(
         eager, target.device, policy, Comparison(), Call("ordinary", first, TITLES[first], case.build(0))
     )
-    request = CaptureRequest(case.with_config({CASTS: True}), target, mode, emulate=emulates, texts=False)
+    request = CaseRequest(case.with_config({CASTS: True}), target, mode, emulate=emulates, texts=False)
     try:
         with captures(request) as result:
             result.build()

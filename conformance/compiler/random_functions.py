@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from conformance.capture.request import CaptureRequest
+from conformance.compiler.case_request import CaseRequest
 
 if TYPE_CHECKING:
     from conformance.capture.result import CaptureResult
@@ -44,7 +45,7 @@ def compared(
     if captured.compiled is None:
         raise TypeError("a capture that does not run has no numerics")
     mode = captured.capture.mode
-    eager = case if mode == "native" else with_device_strides(case)
+    eager = case if mode == "native" else replace(case, fn=with_device_strides(case.fn))
     if random_draws.is_seeded(case) or not random_draws.is_random(eager):
         with roundings_explained(captures, case, eager, target, mode, comparison, emulates=emulates):
             yield eager, captured.compiled, ""
@@ -53,7 +54,7 @@ def compared(
         problems = [Problem("", "random numbers", text, ORDINARY_CALLS[0]) for text in texts]
         raise NumericsError("\n".join([f"{case.id} is random, and what compiled draws is wrong", *texts]), problems)
     twin, eager = random_draws.seeded(case), random_draws.seeded(eager)
-    with captures(CaptureRequest(twin, target, mode, emulate=emulates)) as seeded:
+    with captures(CaseRequest(twin, target, mode, emulate=emulates)) as seeded:
         seeded.build()
         if seeded.compiled is None:
             raise TypeError("a capture that runs has no compiled function with fallback_random")

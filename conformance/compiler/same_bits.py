@@ -366,7 +366,7 @@ def _tensors(function: Any, case: Case, device: str, rows: tuple[int, int] | Non
     """
     import torch
 
-    from conformance.cases import call_modes
+    from conformance.capture import call_modes
     from conformance.numerics.bits import bit_difference
     from conformance.numerics.cotangents import random_cotangent
     from conformance.numerics.outcome import Arguments, call

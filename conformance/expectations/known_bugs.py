@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conformance.cases.compiler_options import PACKAGES
+from conformance.capture.compiler_options import PACKAGES
 from conformance.devices.torch_releases import TESTED
 from conformance.expectations.known_failure_entry import EVERY_CASE, KnownFailure
 from conformance.expectations.severity import DEFAULT_TOLERANCE, Severity, severity

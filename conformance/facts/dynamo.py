@@ -15,7 +15,7 @@ from conformance.capture.observers.dynamo import (
     RECOMPILES,
     first_line,
 )
-from conformance.cases.later_calls import OWN_CODE_SIZES
+from conformance.capture.program import OWN_CODE_CALLS
 from conformance.facts.model import Fact, ObservedCapture
 
 _ANOTHER_BREAK = "*** While handling this graph break, another graph break occurred: ***"
@@ -85,7 +85,7 @@ def compiles(observed: ObservedCapture) -> Fact:
     counters = observed.capture.counters
     functions, again = counters.get(COMPILES, {}), counters.get(RECOMPILES, {})
     calls, reasons = counters.get(LATER_CALLS), counters.get(LATER_REASONS, {})
-    small = {call: count for call, count in (calls or {}).items() if call in OWN_CODE_SIZES}
+    small = {call: count for call, count in (calls or {}).items() if call in OWN_CODE_CALLS}
     others = {call: count for call, count in (calls or {}).items() if call not in small}
     first, later = sum(functions.values()), sum(others.values())
     names = [name if count == 1 else f"{name} ({count} times)" for name, count in functions.items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.cases.wanted_matches import OF_INDUCTOR
+from conformance.capture.program import OF_INDUCTOR
 from conformance.facts.model import Fact, ObservedCapture
 from conformance.facts.patterns import patterns
 

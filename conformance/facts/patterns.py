@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conformance.capture.observers.pattern_rewrites import COUNTERS
-from conformance.cases.wanted_matches import OF_INDUCTOR
+from conformance.capture.program import OF_INDUCTOR
 from conformance.facts.model import Fact, ObservedCapture
 
 #: Inductor's counters of rewrites that no pattern stands for, or not always. Its other counters count bookkeeping, or

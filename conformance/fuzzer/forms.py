@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from conformance.cases.compiler_options import FALLBACK
+from conformance.capture.compiler_options import FALLBACK
 from conformance.fuzzer.changes import with_state
 from conformance.minimisation.program import EagerRun, Program, Step
 from conformance.minimisation.trial import Call

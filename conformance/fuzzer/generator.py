@@ -16,7 +16,7 @@ from typing import Any
 
 from conformance.capture.dynamo_graphs import NotWritableError, recorded_compiles, written
 from conformance.cases.case import Case
-from conformance.cases.containers import copy_to
+from conformance.containers import copy_to
 from conformance.fuzzer.fitting import Fit, fit_for
 from conformance.fuzzer.forms import SEEDED, Form, drawn_form
 from conformance.fuzzer.idioms import IDIOMS

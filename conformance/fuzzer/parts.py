@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from conformance.cases.case import Case
-from conformance.cases.containers import leaves_of
 from conformance.cases.lookup import selected_cases
+from conformance.containers import leaves_of
 
 #: Elements of all tensors of a part: larger ones make a search slow, and find no more.
 LARGEST = 60_000

@@ -58,7 +58,8 @@ class Contract(dict[str, Any]):
         """
         from conformance import facts
         from conformance.cases.given_case import given_case
-        from conformance.devices.targets import select_targets, targets
+        from conformance.cases.target_selection import select_targets
+        from conformance.devices.targets import targets
         from conformance.expectations.requirements import check_facts
 
         [row] = select_targets(targets().values(), None, target)
@@ -138,9 +139,8 @@ def _captured(case: Case, target: Target, function: Callable[..., Any]) -> Captu
 
     `function`: what the case calls. Raises ContractError where it takes tensors from outside that are elsewhere.
     """
-    from conformance.capture.compile import capture
-    from conformance.capture.request import CaptureRequest
     from conformance.cases import custom_operators, outside_tensors
+    from conformance.compiler.case_request import CaseRequest, capture
     from conformance.devices import environment
     from conformance.harness import foreign_warnings
     from conformance.harness.this_process import native_gpus, reason_not_captured
@@ -148,7 +148,7 @@ def _captured(case: Case, target: Target, function: Callable[..., Any]) -> Captu
     if problem := reason_not_captured(target):
         raise environment.PreparationError(f"no code can be generated for {target.name}: {problem}")
     environment.disable_trace_records()
-    request = CaptureRequest(case, target, "native" if target.device in native_gpus() else "deviceless")
+    request = CaseRequest(case, target, "native" if target.device in native_gpus() else "deviceless")
     try:
         with foreign_warnings.no_errors(), capture(request) as captured:
             return captured.capture

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from conformance.cases.case import Case, CaseError
+from conformance.cases.target_selection import select_targets
 from conformance.devices import environment
 from conformance.devices.environment import PreparationError
-from conformance.devices.targets import select_targets, targets
+from conformance.devices.targets import targets
 from conformance.devices.vendor_devices import deviceless_problem
 from conformance.harness.this_process import native_gpus, reason_not_pretended
 from conformance.review.accept_command import ACCEPT_WITH
@@ -49,9 +50,8 @@ def explanation(test: Callable[..., Any], labels: str, *, target: str) -> Explan
     be generated for the target. Outside a test, raises PreparationError for the latter. Raises CaseError and
     TargetError for unknown names.
     """
-    from conformance.capture.compile import capture
-    from conformance.capture.request import CaptureRequest
-    from conformance.compiler.capture_texts import code_text, facts_text, graph_text
+    from conformance.compiler.case_request import CaseRequest, capture
+    from conformance.generated.capture_texts import code_text, facts_text, graph_text
 
     _tests.add(_current_test())
     case = _case(test, labels)
@@ -60,9 +60,9 @@ def explanation(test: Callable[..., Any], labels: str, *, target: str) -> Explan
         _skip(reason)
     environment.disable_trace_records()
     if row.device != "cpu" and native_gpus():  # then this process pretends no GPU, of any type
-        result = _gpu_free_worker().capture(CaptureRequest(case, row)).capture
+        result = _gpu_free_worker().capture(CaseRequest(case, row)).capture
     else:
-        with capture(CaptureRequest(case, row)) as captured:
+        with capture(CaseRequest(case, row)) as captured:
             result = captured.capture
     return Explanation(facts_text(result), code_text(result, row), graph_text(result, row))
 

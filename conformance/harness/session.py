@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conformance.capture.backends import BackendError, backend_named
 from conformance.capture.deviceless.prepare import prepare
 from conformance.cases import other_inputs, run_values
 from conformance.cases.case import Case
 from conformance.cases.roots import STORAGE_ROOTS
+from conformance.cases.target_selection import select_targets
+from conformance.compiler.backends import BackendError, backend_named
 from conformance.compiler.compiler import Compiler
 from conformance.devices import environment, targets
 from conformance.devices.cache_folder import cache_folder
@@ -37,11 +38,11 @@ from conformance.storage.runs import Run
 from conformance.storage.snapshots import Store, torch_release
 
 if TYPE_CHECKING:
-    from conformance.capture.ahead import AheadCapture
     from conformance.capture.model import Mode
-    from conformance.capture.request import CaptureRequest
     from conformance.capture.result import CaptureResult
-    from conformance.capture.shared_captures import SharedCaptures
+    from conformance.compiler.ahead import AheadCapture
+    from conformance.compiler.case_request import CaseRequest
+    from conformance.compiler.shared_captures import SharedCaptures
 
 
 @dataclass
@@ -91,7 +92,7 @@ class Session:
         """The targets that --device, --target and the ini file select, whether --quick leaves some out or not."""
         known = self.machine.targets().values()
         vendors = {} if self.names_targets else vendor_devices()
-        return targets.select_targets(
+        return select_targets(
             [each for each in known if each.device not in vendors or self.machine.is_native(each)],
             self.settings.devices,
             self.settings.targets or self.settings.default_targets,
@@ -165,7 +166,7 @@ class Session:
             if problem and (self.names_targets or too_late):
                 raise targets.TargetError(f"no code can be generated for {target.name}: {problem}")
 
-    def capture(self, request: CaptureRequest) -> contextlib.AbstractContextManager[CaptureResult]:
+    def capture(self, request: CaseRequest) -> contextlib.AbstractContextManager[CaptureResult]:
         """Captures what `request` asks for, or takes the capture that was made ahead. Raises what compiling raises."""
         name = f"{request.case.id}-{request.target.name}"
         ahead = self.waiting_captures.pop(name, None) if request.defer_build else None
@@ -199,7 +200,7 @@ class Session:
     @functools.cached_property
     def shared_captures(self) -> SharedCaptures:
         """The captures of this process that other targets can share."""
-        from conformance.capture.shared_captures import SharedCaptures
+        from conformance.compiler.shared_captures import SharedCaptures
 
         return SharedCaptures()
 

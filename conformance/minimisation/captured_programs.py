@@ -8,11 +8,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from conformance.capture import call_modes
 from conformance.capture.dynamo_graphs import NotWritableError, Recorder, recorded_compiles, written
-from conformance.cases import call_modes, other_inputs
+from conformance.cases import other_inputs
 from conformance.cases.case import Case
-from conformance.cases.containers import copy_to
 from conformance.cases.tolerance_policy import Policy
+from conformance.containers import copy_to
 from conformance.errors import first_line
 from conformance.minimisation.program import EagerRun, Program
 from conformance.minimisation.trial import Call
@@ -26,7 +27,7 @@ def programs_of_case(case: Case, target: str, device: str, name: str) -> tuple[l
     """
     import torch
 
-    from conformance.cases.compiler_options import FALLBACK
+    from conformance.capture.compiler_options import FALLBACK
     from conformance.numerics.check import Comparison, calls
     from conformance.numerics.random_draws import is_random
 

@@ -107,7 +107,7 @@ class Minimiser:
 
     def part(self, minimised: Minimised) -> FoundPart:
         """The part of the compiler that makes the smallest program wrong, and what switches the failure off."""
-        from conformance.cases.compiler_options import is_option
+        from conformance.capture.compiler_options import is_option
 
         return find_part(self._try(minimised.program, minimised.failure), is_option)
 

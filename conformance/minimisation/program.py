@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from conformance.capture.dynamo_graphs import WrittenGraph
-from conformance.cases.containers import copy_to
+from conformance.containers import copy_to
 from conformance.errors import ConformanceError
 
 #: A text in quotes, or a name that is no attribute and no keyword of a call.

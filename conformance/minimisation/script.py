@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conformance.cases.compiler_options import FALLBACK
-from conformance.cases.containers import copy_to
+from conformance.capture.compiler_options import FALLBACK
+from conformance.containers import copy_to
 from conformance.errors import ConformanceError
 from conformance.minimisation.input_reduction import is_uniform
 from conformance.minimisation.minimiser import Minimised

@@ -17,10 +17,10 @@ from conformance.capture.json_worker import claim_stdout, serve
 from conformance.cases import run_values
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
-from conformance.cases.containers import copy_to
 from conformance.cases.inputs import Input
 from conformance.cases.tolerance_policy import Policy
 from conformance.compiler.compiler import Compiler, GeneratingError, checked_numerics, compiler_for
+from conformance.containers import copy_to
 from conformance.coverage.new_lines import new_lines, read_known
 from conformance.coverage.recording import Executed
 from conformance.devices.environment import PreparationError
@@ -30,7 +30,7 @@ from conformance.minimisation.call_history import two_calls
 from conformance.numerics.problem import Problem
 
 if TYPE_CHECKING:
-    from conformance.capture.compile import CaptureResult
+    from conformance.capture.result import CaptureResult
 
 
 def main() -> None:
@@ -167,7 +167,7 @@ def _check_program(compiler: Compiler, request: Mapping[str, Any], target: Targe
                 if not compiler.is_native(target, run=True):
                     from conformance.capture.emulation.fake_strides import with_device_strides
 
-                    checked = with_device_strides(case)
+                    checked = dataclasses.replace(case, fn=with_device_strides(case.fn))
                 return _problems(checked, compiled, target.device, call, target), applications.names
         except GeneratingError as error:
             return [raised_problem(error.__cause__ or error)], applications.names

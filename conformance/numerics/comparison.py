@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from conformance.capture import invoke
-from conformance.cases import call_modes, other_inputs, special_values
+from conformance.capture import call_modes, invoke
+from conformance.cases import other_inputs, special_values
 from conformance.cases.outside_tensors import advice
 from conformance.cases.seeds import seed_of
 from conformance.cases.tolerance_policy import Policy

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance.cases import call_modes
+from conformance.capture import call_modes
 from conformance.numerics.measurement import ulp_of
 from conformance.numerics.outcome import Arguments
 

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance.cases import call_modes
+from conformance.capture import call_modes
 from conformance.cases.case import Case
-from conformance.cases.containers import copy_to, leaves_of
 from conformance.cases.seeds import seed_of
+from conformance.containers import copy_to, leaves_of
 from conformance.numerics.cotangents import random_cotangent
 from conformance.numerics.outcome import Arguments
 from conformance.numerics.torch_references import inductor_decompositions

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from conformance.capture.emulation.errors import NotEmulatedError
-from conformance.cases.containers import copy_to, leaves_of, structure
 from conformance.cases.special_values import unexpanded
+from conformance.containers import copy_to, leaves_of, structure
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import torch
 
-from conformance.cases.containers import copy_to
+from conformance.containers import copy_to
 from conformance.numerics.outcome import Arguments
 
 #: To see how sensitive a result is, the check perturbs the inputs this often. Only where a tensor disagrees.

@@ -19,10 +19,11 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance.cases import call_modes, special_values
+from conformance.capture import call_modes
+from conformance.capture.compiler_options import FALLBACK
+from conformance.cases import special_values
 from conformance.cases.case import Case
-from conformance.cases.compiler_options import FALLBACK
-from conformance.cases.containers import leaves_of
+from conformance.containers import leaves_of
 from conformance.numerics.cotangents import random_cotangent
 from conformance.numerics.outcome import Arguments, call
 

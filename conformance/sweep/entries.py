@@ -13,11 +13,11 @@ from typing import Any
 
 from conformance.cases.axes import CaseError
 from conformance.cases.case import Case
-from conformance.cases.containers import Leaf, is_module, with_items
 from conformance.cases.declaration_tables import Declarations
 from conformance.cases.dtypes import dtype_of
 from conformance.cases.nested.groups import Group
 from conformance.cases.run_values import SampleSelection
+from conformance.containers import Leaf, is_module, with_items
 from conformance.sweep.samples import SampleInput, Source, drawn_samples, tensors_of
 
 #: Entries whose named arguments stay on the CPU on every device: PyTorch asks for that.

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.cases import run_values
 from conformance.cases.axes import CaseError
-from conformance.cases.containers import copy_to, leaves_of
 from conformance.cases.dtypes import dtype_of
 from conformance.cases.inputs import Input
+from conformance.containers import copy_to, leaves_of
 
 if TYPE_CHECKING:
     import torch

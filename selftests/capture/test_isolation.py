@@ -12,8 +12,8 @@ SCRIPT = """
 import json, re, sys
 from pathlib import Path
 
-from conformance.capture.compile import capture
-from conformance.capture.request import CaptureRequest
+from conformance.compiler.case_request import capture
+from conformance.compiler.case_request import CaseRequest
 from conformance.capture.deviceless.prepare import prepare
 prepare()
 
@@ -66,7 +66,7 @@ for name in sys.argv[1:]:
     for each in (case, product):
         if mode == "native" and each is product:
             continue
-        with capture(CaptureRequest(each, targets()[target], mode or "deviceless")) as result:
+        with capture(CaseRequest(each, targets()[target], mode or "deviceless")) as result:
             texts[-1] += snapshot_text(result.capture, extract(result.capture).lines(), targets()[target].device)
             for module in result.capture.modules:  # snapshots leave these out
                 texts[-1] += "\\n".join(re.findall(r"DeviceProperties[(].*?[)]", module.code))

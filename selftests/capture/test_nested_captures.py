@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conformance import case, tensor
-from conformance.capture.compile import capture
-from conformance.capture.request import CaptureRequest
+from conformance.compiler.case_request import CaseRequest, capture
 from conformance.devices.targets import targets
 from conformance.facts import extract
 from conformance.facts.explain import explanation
@@ -38,9 +37,9 @@ def test_both_as_alone(name):
     target = targets()[name]
     alone = []
     for each in (ROWS, COLUMNS):
-        with capture(CaptureRequest(each, target)) as captured:
+        with capture(CaseRequest(each, target)) as captured:
             alone.append(outputs(captured.capture))
-    with capture(CaptureRequest(ROWS, target)) as outer:
-        with capture(CaptureRequest(COLUMNS, target)) as inner:
+    with capture(CaseRequest(ROWS, target)) as outer:
+        with capture(CaseRequest(COLUMNS, target)) as inner:
             assert outputs(inner.capture) == alone[1]
         assert outputs(outer.capture) == alone[0]

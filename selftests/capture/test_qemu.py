@@ -7,11 +7,10 @@ import torch
 from torch._inductor.exc import InductorError
 
 from conformance import case, tensor
-from conformance.capture.compile import capture
 from conformance.capture.emulation.errors import EmulationError
 from conformance.capture.qemu.kernel_program import KernelProgram
 from conformance.capture.qemu.wrapper import ProcessorEmulation
-from conformance.capture.request import CaptureRequest
+from conformance.compiler.case_request import CaseRequest, capture
 from conformance.devices import cross_compiler
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
@@ -32,7 +31,7 @@ def emulated(target, rewrite=None):
         return (scaled @ scaled.mT).tanh().sum()
 
     row = targets()[target]
-    request = CaptureRequest(test_normalised.cases[0], row, emulate=True)
+    request = CaseRequest(test_normalised.cases[0], row, emulate=True)
     with capture(request, emulation=ProcessorEmulation(row, rewrite)) as result:
         check_numerics(request.case, result.compiled, "cpu", target)
 
@@ -61,7 +60,7 @@ def test_a_kernel_that_does_not_build_is_an_error_of_compiling():
     emulation = ProcessorEmulation(row, lambda text: text.replace("loadu(", "no_such_function("))
     with (
         pytest.raises(InductorError, match="no_such_function"),
-        capture(CaptureRequest(added, row, emulate=True), emulation=emulation),
+        capture(CaseRequest(added, row, emulate=True), emulation=emulation),
     ):
         pass
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.cases.compiler_options import problem_of
+from conformance.capture.compiler_options import problem_of
 from conformance.settings import SettingsError, config_text, parse_inductor_config
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from conformance import load_cpp_extension
-from conformance.capture.toolchain.cpp_extension import ExtensionError
-from conformance.cases.custom_operators import advice, needs_cuda_compiler
+from conformance.capture.toolchain.cpp_extension import ExtensionError, needs_cuda_compiler
+from conformance.cases.custom_operators import advice
 from conformance.documentation import page_text
 
 

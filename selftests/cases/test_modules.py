@@ -12,8 +12,8 @@ from torch.nn.utils.parametrizations import weight_norm
 from conformance import case, module, tensor
 from conformance.cases import run_values
 from conformance.cases.case import CaseError
-from conformance.cases.containers import ModuleCopyError, copy_to, leaves_of
 from conformance.cases.run_values import RunValues
+from conformance.containers import ModuleCopyError, copy_to, leaves_of
 
 
 def takes_net(net):

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from conformance import case, every_value, group, image, module, tensor
+from conformance.capture.compiler_options import OptionError, refuse_wrong_options
 from conformance.cases import option_names
 from conformance.cases.axes import CaseError
 from conformance.cases.case import Case
-from conformance.cases.compiler_options import refuse_wrong_options
 from conformance.devices.environment import torch_build
 
 
@@ -110,7 +110,7 @@ def test_an_unknown_option_has_the_nearest_names(name, nearest):
         CaseError, match=rf"test_op\.py: test_it: config\['{name}'\]: .* no such option; nearest: {nearest}"
     ):
         option_names.validate([with_config({name: True})])
-    with pytest.raises(CaseError, match=f"torch has no option '{name}'"):
+    with pytest.raises(OptionError, match=f"torch has no option '{name}'"):
         refuse_wrong_options({name: True})
 
 
@@ -134,6 +134,6 @@ def test_the_names_in_the_sources_are_those_of_torch():
 
 def test_a_value_of_another_type_is_refused_by_the_capture():
     with pytest.raises(
-        CaseError, match=r"config\['max_autotune'\]: max_autotune takes True or False, and 'yes' is text"
+        OptionError, match=r"config\['max_autotune'\]: max_autotune takes True or False, and 'yes' is text"
     ):
         refuse_wrong_options({"max_autotune": "yes"})

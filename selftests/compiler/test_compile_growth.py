@@ -9,11 +9,11 @@ import pytest
 
 from conformance import facts
 from conformance.capture.call_counts import PHASES
-from conformance.capture.compile import capture
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import CaseError
 from conformance.cases.lookup import selected_cases
 from conformance.cases.repeated_case import repeated
+from conformance.compiler.case_request import capture
 from conformance.compiler.compile_growth import Growth, counted, growth
 from conformance.compiler.compiler import compiler_here
 

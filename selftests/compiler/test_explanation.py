@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.capture.compile import capture
 from conformance.capture.deviceless.prepare import prepare
-from conformance.capture.request import CaptureRequest
 from conformance.cases.adhoc import AdhocOptions, resolve_case
+from conformance.compiler.case_request import CaseRequest, capture
 from conformance.compiler.explanation import GRAPH, INSTRUCTIONS, KERNEL, SOURCE, Explanation, explained
 from conformance.devices.environment import torch_build
 from conformance.devices.targets import targets
@@ -64,7 +63,7 @@ def explanation_of(folder, function, target, config=(), **options) -> Explanatio
     (folder / "mine.py").write_text(MINE)
     spec = function if function.startswith("lambda") else f"{folder}/mine.py:{function}"
     case, _ = resolve_case(spec, targets(), AdhocOptions(("x=64x100:f32",), config=tuple(config)))
-    with capture(CaptureRequest(case, targets()[target], explore=True)) as result:
+    with capture(CaseRequest(case, targets()[target], explore=True)) as result:
         return explained(result.capture, case, targets()[target], **options)
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from conformance.capture.emulation.errors import NotEmulatedError
-from conformance.capture.request import CaptureRequest
 from conformance.cases.loader import cases_in
 from conformance.cli.main import main
 from conformance.compiler import gpu_free_worker
-from conformance.compiler.capture_texts import code_text
+from conformance.compiler.case_request import CaseRequest
 from conformance.compiler.gpu_free_worker import GpuFreeWorker, GpuFreeWorkerError
 from conformance.devices import environment, machine
 from conformance.devices.targets import targets
+from conformance.generated.capture_texts import code_text
 
 pytestmark = pytest.mark.skipif(not environment.triton_version(), reason="Triton is not installed: pip install triton")
 
@@ -75,21 +75,21 @@ def test_numerics_of_the_gpu_free_worker(beside_a_gpu: Path):
     cases, target = cases_in(beside_a_gpu), targets()["cuda_sm90"]
     right, wrong, wrapped = (cases[f"mine/{name}"] for name in ("sine", "wrong", "wrapped-wrapped"))
     with contextlib.closing(GpuFreeWorker()) as worker:
-        captured = worker.capture(CaptureRequest(right, target, emulate=True))
+        captured = worker.capture(CaseRequest(right, target, emulate=True))
         assert " tensors compared" in captured.worker_numerics()[0]
         [kernel] = captured.extents().kernels
         assert re.fullmatch(r"triton_poi_fused_\w+: \d+ programs", kernel)
         assert not captured.extents().shortfalls
         assert [(each["tensor"], bool(each["buckets"])) for each in captured.error_profiles] == [("output", True)]
-        outcome = worker.capture(CaptureRequest(wrong, target, emulate=True)).worker_numerics
+        outcome = worker.capture(CaseRequest(wrong, target, emulate=True)).worker_numerics
         with pytest.raises(AssertionError, match="20 of 20 elements are wrong") as raised:
             outcome()
         assert type(raised.value).__name__ == "NumericsError"
         if environment.torch_build().release >= (2, 13):  # before, a C++ wrapper for cuda needs the device
-            outcome = worker.capture(CaptureRequest(wrapped, target, emulate=True)).worker_numerics
+            outcome = worker.capture(CaseRequest(wrapped, target, emulate=True)).worker_numerics
             with pytest.raises(NotEmulatedError, match=r"a C\+\+ wrapper"):
                 outcome()
-        captured = worker.capture(CaptureRequest(right, target))
+        captured = worker.capture(CaseRequest(right, target))
         assert (captured.worker_numerics, captured.extents().kernels) == (None, [])
 
 
@@ -97,8 +97,8 @@ def test_numerics_of_the_gpu_free_worker(beside_a_gpu: Path):
 def test_the_gpu_free_worker_judges_opt_outs(beside_a_gpu: Path):
     case, target = cases_in(beside_a_gpu)["mine/opted_out"], targets()["cuda_sm90"]
     with contextlib.closing(GpuFreeWorker()) as worker:
-        assert not worker.capture(CaptureRequest(case, target, emulate=True)).judgements
-        judged = worker.capture(CaptureRequest(case, target, emulate=True, audit=True)).judgements
+        assert not worker.capture(CaseRequest(case, target, emulate=True)).judgements
+        judged = worker.capture(CaseRequest(case, target, emulate=True, audit=True)).judgements
     found = {each.opt_out.name: [(problem.call, problem.rule) for problem in each.problems] for each in judged}
     assert found == {"nan": [("nan", "values")], "huge": []}
 
@@ -109,11 +109,11 @@ def test_the_gpu_free_worker_shares_captures(beside_a_gpu: Path):
     sm80, sm90, sm100 = (targets()[f"cuda_{name}"] for name in ("sm80", "sm90", "sm100"))
 
     def ask(case, target, **options):
-        return worker.capture(CaptureRequest(cases[f"mine/{case}"], target, texts=False, shares=True, **options))
+        return worker.capture(CaseRequest(cases[f"mine/{case}"], target, texts=False, shares=True, **options))
 
     with contextlib.closing(GpuFreeWorker()) as worker:
         assert ask("sine", sm80).shared_with == ""
-        alone = worker.capture(CaptureRequest(cases["mine/sine"], sm90, texts=False))
+        alone = worker.capture(CaseRequest(cases["mine/sine"], sm90, texts=False))
         found = ask("sine", sm90)
         assert (alone.shared_with, found.shared_with) == ("", "cuda_sm80")
         assert found.capture.target == "cuda_sm90"
@@ -123,7 +123,7 @@ def test_the_gpu_free_worker_shares_captures(beside_a_gpu: Path):
         first, other = (ask("sine", target, emulate=True) for target in (sm90, sm100))
         assert (first.worker_numerics(), first.extents()) == (other.worker_numerics(), other.extents())
         assert [ask("wrong", target, emulate=True).shared_with for target in (sm80, sm90)] == ["", ""]
-        assert worker.capture(CaptureRequest(cases["mine/sine"], sm90)).capture.modules[0].graph
+        assert worker.capture(CaseRequest(cases["mine/sine"], sm90)).capture.modules[0].graph
 
 
 @pytest.mark.long("it starts a worker that imports torch, and waits until its time limit")
@@ -139,6 +139,6 @@ def test_a_worker_that_gives_no_answer(beside_a_gpu: Path, monkeypatch, do, reas
     wanted = f"the GPU-free worker could not capture mine/sine for cuda_sm90: {reason}; the last lines of its stderr:\n"
     with contextlib.closing(GpuFreeWorker()) as worker:
         with pytest.raises(GpuFreeWorkerError) as raised:
-            worker.capture(CaptureRequest(case, targets()["cuda_sm90"]))
+            worker.capture(CaseRequest(case, targets()["cuda_sm90"]))
         assert str(raised.value).startswith(wanted)
         assert "last words" in str(raised.value)

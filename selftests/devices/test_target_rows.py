@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from conformance.cases.target_selection import select_targets
 from conformance.cli.confirming import Confirmation
+from conformance.cli.target_rows import architecture, device_row, differing_properties
 from conformance.devices.machine import Machine
-from conformance.devices.target_rows import architecture, device_row, differing_properties
-from conformance.devices.targets import TargetError, select_targets, targets
+from conformance.devices.targets import TargetError, targets
 
 SM90, BMG, GFX942 = (targets()[name] for name in ("cuda_sm90", "xpu_bmg", "rocm_gfx942"))
 AMD = {"gcnArchName": "gfx942:sramecc+:xnack-", "name": "AMD Instinct MI300A", "multi_processor_count": 228}

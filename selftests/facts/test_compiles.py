@@ -9,9 +9,8 @@ import torch
 from capturing import facts_of
 
 from conformance import case, tensor
-from conformance.capture.compile import capture
-from conformance.capture.request import CaptureRequest
 from conformance.cases.later_calls import are_counted
+from conformance.compiler.case_request import CaseRequest, capture
 from conformance.devices.targets import targets
 from conformance.expectations.requirements import RequirementError, check
 from conformance.facts import extract
@@ -81,7 +80,7 @@ def test_a_frame_of_the_first_call_may_be_compiled_again():
 
 def _facts(fn, target="cpu_avx2", **declared):
     (only,) = case(x=tensor(20, 8), **declared)(_test(fn)).cases
-    with capture(CaptureRequest(only, targets()[target])) as result:
+    with capture(CaseRequest(only, targets()[target])) as result:
         return only, extract(result.capture), result
 
 

@@ -7,9 +7,8 @@ import importlib.util
 import pytest
 
 from conformance import case, tensor
-from conformance.capture.compile import capture
-from conformance.capture.request import CaptureRequest
-from conformance.cases.compiler_options import PACKAGES, problem_of
+from conformance.capture.compiler_options import PACKAGES, problem_of
+from conformance.compiler.case_request import CaseRequest, capture
 from conformance.devices.targets import targets
 from conformance.expectations import requirements
 from conformance.facts import extract
@@ -25,7 +24,7 @@ def test_kernels_count_and_do_not_say_how_they_are_vectorised(backend):
         return (x * 2).sum(-1)
 
     target = targets()["cpu_avx2"]
-    with capture(CaptureRequest(test_sum.cases[0], target)) as result:
+    with capture(CaseRequest(test_sum.cases[0], target)) as result:
         facts = extract(result.capture)
     assert facts.text("vectorised") == f"not said: kernels of {backend}"
     assert requirements.check(test_sum.cases[0], target, facts)[0] == "kernels: wanted 1, got 1"

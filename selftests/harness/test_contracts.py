@@ -187,18 +187,15 @@ def test_a_tensor_from_outside_is_named():
         contract(kernels=1).check(lambda x: net(x), torch.ones(20), target="cuda_sm90")  # noqa: PLW0108
 
 
-def test_without_the_plugin_a_gpu_is_refused_and_not_skipped():
+def test_without_the_plugin_after_an_import_of_torch():
     script = (
         "import torch\nfrom conformance import contract\n"
         "print(contract(kernels=1).check(torch.sin, torch.ones(20), target='cpu_avx2'))\n"
         "contract(facts={'same_bits': ['run']}).check(torch.sin, torch.ones(20), target='cpu_avx2')\n"
-        "contract(kernels=1).check(torch.sin, torch.ones(20), target='cuda_sm90')\n"
+        "print(contract(kernels=1).check(torch.sin, torch.ones(20), target='cuda_sm90'))\n"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
-    assert ran.stdout == "['kernels: wanted 1, got 1']\n"
-    assert (
-        "PreparationError: no code can be generated for cuda_sm90: torch was imported before conformance" in ran.stderr
-    )
+    assert ran.stdout == "['kernels: wanted 1, got 1']\n" * 2, ran.stderr
 
 
 def test_contracts_and_facts_together():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from conformance import case, tensor
+from conformance.cases.target_selection import select_targets
 from conformance.devices.machine import Machine
-from conformance.devices.targets import select_targets, targets
+from conformance.devices.targets import targets
 from conformance.harness.quick import first_case, next_step, one_target_a_device
 from conformance.storage.runs import Run
 

@@ -9,11 +9,13 @@ from checking import case_of
 from conformance import image, tensor
 from conformance.capture import invoke
 from conformance.cases import run_values
-from conformance.cases.containers import copy_to
 from conformance.cases.run_values import RunValues
 from conformance.cases.special_values import FLOATING
 from conformance.cases.tolerance_policy import COTANGENT_CALLS, Policy, PolicyError
+from conformance.compiler.case_request import program_of
+from conformance.containers import copy_to
 from conformance.devices.environment import torch_build
+from conformance.devices.targets import targets
 from conformance.numerics.check import NumericsError, check_numerics
 from conformance.numerics.measurement import measure
 from conformance.numerics.problem import ORDINARY_CALLS
@@ -491,5 +493,5 @@ def test_the_code_of_the_capture_serves_the_check(mode):
     """In each call mode: inputs that inference mode makes are others than those of the capture."""
     a_case = case_of(product, x=tensor(20, 30), y=tensor(30, 10), mode=mode)
     compiled = torch.compile(a_case.fn, backend="eager")
-    invoke.call(a_case, compiled, "cpu")
+    invoke.call(program_of(a_case, targets()["cpu_avx2"]), compiled, "cpu")
     check_numerics(a_case, compiled, "cpu", already_called=True)

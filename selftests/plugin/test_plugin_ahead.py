@@ -10,7 +10,7 @@ from conformance.devices.cpp_compiler import find_compiler
 
 #: Capturing ahead does what the item does in its turn.
 AHEAD = r"""
-from conformance.capture import ahead
+from conformance.compiler import ahead
 
 def capture_ahead(case, target):
     what = case.labels[0]

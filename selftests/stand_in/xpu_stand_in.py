@@ -367,10 +367,10 @@ def _change_compile(module: Any) -> None:
     original = module.capture
 
     @contextlib.contextmanager
-    def capture(request: Any) -> Iterator[Any]:
+    def capture(request: Any, emulation: Any = None) -> Iterator[Any]:
         if request.mode == "native" and request.target.device == "xpu":
             request = dataclasses.replace(request, emulate=True)
-        with original(request) as result:
+        with original(request, emulation) as result:
             yield result
 
     module.capture = capture

@@ -23,8 +23,8 @@ from conformance.devices.vendor_devices import deviceless_problem, vendor_device
 class Preparation:
     """What prepare() did. `dropped_variables`: environment variables that it removed.
 
-    `torch_was_imported`: torch was already imported, so removing variables and loading the pretended devices was too
-    late. `pretended_devices`: device types that are pretended. `problem`: why none can be pretended, or "".
+    `torch_was_imported`: torch was already imported, so removing variables was too late. `pretended_devices`: device
+    types that are pretended. `problem`: why none can be pretended, or "".
     """
 
     dropped_variables: tuple[str, ...]
@@ -53,9 +53,13 @@ def prepare(native: tuple[str, ...] = ()) -> Preparation:
         wanted = () if set(GPUS) <= set(native) else (*GPUS, *vendor_devices())
         pretended = tuple(device for device in wanted if device not in native and not deviceless_problem(device))
         build = torch_build()
-        problem = unsupported_message(build.version) or pretended_device.load(
-            build, pretended, torch_was_imported=torch_was_imported
-        )
+        problem = unsupported_message(build.version)
+        if torch_was_imported and dropped:
+            problem = problem or (
+                f"torch was imported with {', '.join(dropped)} set, which changes code: unset it, or import "
+                "conformance before torch"
+            )
+        problem = problem or pretended_device.load(build, pretended, torch_was_imported=torch_was_imported)
         _prepared.append(Preparation(dropped, torch_was_imported, () if problem else pretended, problem))
     return _prepared[0]
 

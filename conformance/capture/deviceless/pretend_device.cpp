@@ -2,14 +2,17 @@
 //
 // Operators that change the device call a guard, even under FakeTensorMode. Autograd calls the accelerator's hooks, and
 // aborts the process if there are none. The guards below do nothing. The hooks report one device, of the type that is
-// pretended. PyTorch looks up its hooks once, so call `pretend_hooks` before torch is imported. A build with cuda
-// registers its own guards when it is loaded, so call `pretend_guards` after torch is imported.
+// pretended. PyTorch looks up its hooks once, when torch is imported: `pretend_hooks` before that, or `pretend_late`
+// after it. A build with cuda registers its own guards when it is loaded, so call `pretend_guards` after torch is
+// imported.
 // Do not use this for a device type whose device is on the machine.
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/detail/MPSHooksInterface.h>
 #include <ATen/detail/XPUHooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include <cstring>
 
 // How often C++ code has chosen something by more than the device's type. pretend_attention.cpp counts too.
 long pretend_choices = 0;
@@ -103,6 +106,14 @@ void prefer(c10::Registry<std::string, std::unique_ptr<Interface>, Args...>* reg
       name, [](Args...) -> std::unique_ptr<Interface> { return std::make_unique<Hooks>(); }, c10::REGISTRY_PREFERRED);
 }
 
+// Makes PyTorch's own hooks answer as Hooks do. Neither has more than a pointer to the table of its functions.
+template <class Hooks, class Interface>
+void overwrite(const Interface& used) {
+  static_assert(sizeof(Hooks) == sizeof(void*) && sizeof(Interface) == sizeof(void*));
+  static const Hooks ours{};
+  std::memcpy(const_cast<void*>(static_cast<const void*>(&used)), static_cast<const void*>(&ours), sizeof(void*));
+}
+
 }  // namespace
 
 // `devices`: the sum of the `Pretended` values to answer for.
@@ -110,6 +121,13 @@ extern "C" void pretend_hooks(int devices) {
   if (devices & cuda) prefer<CUDAHooks>(at::CUDAHooksRegistry(), "CUDAHooks");
   if (devices & xpu) prefer<XPUHooks>(at::XPUHooksRegistry(), "XPUHooks");
   if (devices & mps) prefer<MPSHooks>(at::MPSHooksRegistry(), "MPSHooks");
+}
+
+// The same where torch is imported already.
+extern "C" void pretend_late(int devices) {
+  if (devices & cuda) overwrite<CUDAHooks>(at::detail::getCUDAHooks());
+  if (devices & xpu) overwrite<XPUHooks>(at::detail::getXPUHooks());
+  if (devices & mps) overwrite<MPSHooks>(at::detail::getMPSHooks());
 }
 
 extern "C" void pretend_guards(int devices) {
@@ -135,15 +153,3 @@ extern "C" void pretend(int device, int major, int minor, long cudnn_version) {
 extern "C" void pretend_rocm(bool is_rocm) { pretend_is_rocm = is_rocm; }
 
 extern "C" long pretend_choice_count() { return pretend_choices; }
-
-// Whether PyTorch uses these hooks: false if it had already looked up its own.
-extern "C" bool pretend_answers(int device) {
-  const int before = pretended;
-  pretended = device;
-  const bool answers =
-      (device == cuda      ? at::detail::getCUDAHooks().deviceCount()
-           : device == xpu ? at::detail::getXPUHooks().deviceCount()
-                           : at::detail::getMPSHooks().deviceCount()) == 1;
-  pretended = before;
-  return answers;
-}

@@ -45,7 +45,7 @@ _loaded: list[ctypes.CDLL] = []  # empty until load() succeeds, then one element
 def load(build: TorchBuild, devices: tuple[str, ...], *, torch_was_imported: bool) -> str:
     """Loads the library, and builds it first if no build is cached. Returns why that failed, or "".
 
-    `torch_was_imported`: torch is already imported, so it may have looked up its own hooks.
+    `torch_was_imported`: torch is already imported, so it has looked up its own hooks.
     """
     devices = _known(devices)
     if not devices:
@@ -57,12 +57,8 @@ def load(build: TorchBuild, devices: tuple[str, ...], *, torch_was_imported: boo
     for name in ("libc10.so", "libtorch_cpu.so"):
         ctypes.CDLL(str(build.folder / "lib" / name), mode=ctypes.RTLD_GLOBAL)
     library = ctypes.CDLL(str(path))
-    library.pretend_hooks(sum(DEVICES[device] for device in devices))
-    if torch_was_imported and not all(library.pretend_answers(DEVICES[device]) for device in devices):
-        return (
-            "torch was imported before conformance could prepare: name the plugin in the top conftest.py, with "
-            'pytest_plugins = ["conformance.plugin"]; other plugins must import torch inside functions'
-        )
+    pretend = library.pretend_late if torch_was_imported else library.pretend_hooks
+    pretend(sum(DEVICES[device] for device in devices))
     _loaded.append(library)
     return ""
 

@@ -5,9 +5,9 @@ PyTorch's fake tensors of the device say which strides these are. The assertions
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch._ops import HigherOrderOperator
@@ -16,9 +16,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from conformance.capture.torch_logs import without_error_logs
-
-if TYPE_CHECKING:
-    from conformance.cases.case import Case
 
 #: Device type → operators whose result is contiguous on the device, although the fake tensor is not. For a
 #: channels-last input, PyTorch's meta functions return the channels-last strides of the CPU, except on cuda (2.13 to
@@ -176,12 +173,12 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def with_device_strides(case: Case) -> Case:
-    """The case with a function whose eager results have the device's strides, operator by operator."""
+def with_device_strides(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with results that have the device's strides, operator by operator."""
 
-    @functools.wraps(case.fn)
+    @functools.wraps(function)
     def eager(*args: Any, **kwargs: Any) -> Any:
         with DeviceStrides():
-            return case.fn(*args, **kwargs)
+            return function(*args, **kwargs)
 
-    return dataclasses.replace(case, fn=eager)
+    return eager

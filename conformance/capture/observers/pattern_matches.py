@@ -20,7 +20,7 @@ from typing import Any
 from conformance.capture.observers.nearest_match import Nearest, SearchedGraph, nearest_match
 from conformance.capture.observers.pattern_rewrites import pattern_name
 from conformance.capture.patching.patch import Patch, recording
-from conformance.cases.wanted_matches import WantedMatches
+from conformance.capture.program import WantedMatches
 from conformance.errors import ConformanceError, first_line
 
 _ENTRIES = ("GraphPatternEntry", "LoweringPatternEntry", "ReplacementPatternEntry")

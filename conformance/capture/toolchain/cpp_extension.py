@@ -6,15 +6,18 @@ import contextlib
 import functools
 import hashlib
 import io
+import re
 import sys
 from pathlib import Path
 
 from conformance.atomic_files import lock_folder
 from conformance.capture.toolchain.atomic_build import is_partial
-from conformance.cases.custom_operators import needs_cuda_compiler
 from conformance.devices import environment
 from conformance.devices.cache_folder import cache_folder
 from conformance.devices.cpp_compiler import find_compiler, missing_compiler_message
+
+#: What only a compiler for cuda understands.
+_CUDA = re.compile(r"__global__|<<<|\bcuda_runtime(_api)?\.h\b")
 
 
 class ExtensionError(environment.PreparationError):
@@ -70,3 +73,8 @@ def _build(name: str, source: str, folder: Path) -> Path:
         raise ExtensionError(f"{name} cannot be built: {error}") from error
     library = next(output.glob("*.so"))
     return library.replace(folder / library.name)
+
+
+def needs_cuda_compiler(source: str) -> bool:
+    """Whether C++ source has kernels for cuda."""
+    return _CUDA.search(source) is not None

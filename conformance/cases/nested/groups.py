@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.cases.axes import CaseError
-from conformance.cases.containers import Leaf, is_module, items_of, with_items
 from conformance.cases.inputs import Recipe
+from conformance.containers import Leaf, is_module, items_of, with_items
 
 #: The properties of inputs that a group may set for all its members.
 _PROPERTIES = ("dtype", "shape", "layout", "size")

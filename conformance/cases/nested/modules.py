@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.cases import run_values
 from conformance.cases.axes import CaseError
-from conformance.cases.containers import copied_module, copy_to, is_module, tensors_of_module
 from conformance.cases.dtypes import DTYPES, dtype_of
 from conformance.cases.inputs import Recipe
 from conformance.cases.property_values import problem_of_name
 from conformance.cases.seeds import seed_of
+from conformance.containers import copied_module, copy_to, is_module, tensors_of_module
 
 if TYPE_CHECKING:
     import torch

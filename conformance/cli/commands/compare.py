@@ -8,9 +8,9 @@ import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from conformance.capture.compiled_forms import FORMS
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
+from conformance.cases.target_selection import select_targets
 from conformance.cli.case_options import (
     add_adhoc_options,
     add_part_options,
@@ -24,8 +24,9 @@ from conformance.cli.highlighting import highlighted
 from conformance.cli.overlay_options import SOURCE_OPTION
 from conformance.cli.side_by_side import facts_side_by_side, side_by_side
 from conformance.cli.stored_changes import compare_releases, is_release
+from conformance.compiler.compiled_forms import FORMS
 from conformance.compiler.compiler import Compiler, compiler_here
-from conformance.devices.targets import Target, TargetError, families, select_targets, targets
+from conformance.devices.targets import Target, TargetError, families, targets
 from conformance.errors import ConformanceError
 from conformance.normalize.text import facts_block
 from conformance.review.diff import diff_lines

@@ -9,8 +9,8 @@ import sys
 
 from conformance.cli import doctor_checks
 from conformance.cli.doctor_checks import Finding
+from conformance.cli.target_rows import target_row
 from conformance.devices.machine import Machine
-from conformance.devices.target_rows import target_row
 from conformance.devices.targets import GPUS
 from conformance.harness.overlay.report import layer_lines
 from conformance.terminal import heading, styled, table_text

@@ -20,7 +20,6 @@ from conformance.cli.case_options import (
     project_targets,
 )
 from conformance.cli.overlay_options import of_subset
-from conformance.compiler.capture_texts import origin
 from conformance.compiler.compiler import Compiler, GeneratingError, compiler_here
 from conformance.devices import environment
 from conformance.devices.speeds import Speeds, speeds_of
@@ -30,6 +29,7 @@ from conformance.estimates import EstimateError, compare, table
 from conformance.estimates.model import Estimate, estimate
 from conformance.estimates.report import Report
 from conformance.facts.dynamo import nothing_compiled
+from conformance.generated.capture_texts import origin
 
 _TOP = 20
 

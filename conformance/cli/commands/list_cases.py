@@ -18,10 +18,11 @@ from conformance.cases.lookup import (
     selected_cases,
 )
 from conformance.cases.roots import OPS, is_own_case_file
+from conformance.cases.target_selection import select_targets
 from conformance.cli.bug_list import list_bugs
 from conformance.cli.missed_list import list_missed
 from conformance.cli.overlay_options import of_subset
-from conformance.devices.targets import Target, select_targets, targets
+from conformance.devices.targets import Target, targets
 from conformance.errors import ConformanceError
 from conformance.harness.overlay.report import layer_lines
 from conformance.storage.runs import LAST

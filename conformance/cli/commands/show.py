@@ -31,13 +31,13 @@ from conformance.cli.explained_page import write_explanations
 from conformance.cli.highlighting import highlighted
 from conformance.cli.kernel_sections import kernel_sections
 from conformance.cli.numerics_verdict import numerics_verdict
-from conformance.compiler.capture_texts import origin
 from conformance.compiler.compile_growth import counted, growth
 from conformance.compiler.compiler import Compiler, compiler_here
 from conformance.compiler.large_sizes import size_choices
 from conformance.compiler.same_bits import verdicts
 from conformance.devices.targets import Target, TargetError
 from conformance.errors import ConformanceError
+from conformance.generated.capture_texts import origin
 from conformance.terminal import heading
 
 DESCRIPTION = """\

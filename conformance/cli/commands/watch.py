@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import conformance
+from conformance.cases.target_selection import select_targets
 from conformance.cli.case_options import add_adhoc_options, adhoc_options
 from conformance.cli.overlay_options import SOURCE_OPTION
 from conformance.cli.watching.answers import Result
@@ -22,7 +23,6 @@ from conformance.cli.watching.saved_files import SavedFiles
 from conformance.cli.watching.watcher import Answered, Begun, Watcher
 from conformance.devices.environment import HIDE_DEVICES, torch_build
 from conformance.devices.machine import Machine
-from conformance.devices.targets import select_targets
 from conformance.errors import ConformanceError
 from conformance.review.diff import Difference, compare_texts
 from conformance.sources.live_tree import use_live_tree

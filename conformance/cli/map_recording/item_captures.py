@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from conformance.capture.invoke import error_text
-from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
+from conformance.compiler.case_request import CaseRequest
 from conformance.coverage.coverage_map import CoverageError
 from conformance.devices.targets import Target
 from conformance.harness.item.checks import Item
@@ -15,7 +15,7 @@ from conformance.harness.session import Session
 
 
 def capture_case(session: Session, case: Case, target: Target) -> None:
-    with session.compiler.capture(CaptureRequest(case, target, texts=False)):
+    with session.compiler.capture(CaseRequest(case, target, texts=False)):
         pass
 
 

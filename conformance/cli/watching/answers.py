@@ -16,11 +16,11 @@ from conformance.cases.case import Case
 from conformance.cli.case_options import project_targets
 from conformance.cli.numerics_verdict import NumericsVerdict, numerics_verdict
 from conformance.cli.watching.failures import failure_text
-from conformance.compiler.capture_texts import origin, whole_text
 from conformance.compiler.compiler import Compiler
 from conformance.devices.environment import torch_build
 from conformance.devices.targets import Target, TargetError
 from conformance.errors import ConformanceError
+from conformance.generated.capture_texts import origin, whole_text
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,10 @@ from conformance.cli.watching.answers import answer
 from conformance.cli.watching.failures import failure_text
 from conformance.cli.watching.layers import ANSWER, COMPILER, STATUS, TORCH, WARM
 from conformance.cli.watching.messages import Channel
-from conformance.compiler.capture_texts import whole_text
 from conformance.compiler.compiler import Compiler, checked_numerics, compiler_here
 from conformance.compiler.garbage_collection import off_while_loading
 from conformance.devices.targets import use_tables
+from conformance.generated.capture_texts import whole_text
 from conformance.harness.accidents.guardian import end_with
 
 #: What every capture makes once in a process, this one makes too. It has no gradient: autograd would start a thread.

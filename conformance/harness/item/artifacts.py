@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
+from conformance.compiler.case_request import CaseRequest
 from conformance.compiler.explanation import explained
 from conformance.devices.targets import Target
 from conformance.documentation import reference
@@ -60,7 +60,7 @@ class ItemArtifacts:
     def explain(self) -> None:
         """Writes what explains the kernels into the run's folder: a second capture records it. Raises RunError."""
         mode: Mode = "deviceless" if self._target.device == "cpu" else self._session.mode(self._target)
-        with self._session.capture(CaptureRequest(self._case, self._target, mode, explore=True)) as again:
+        with self._session.capture(CaseRequest(self._case, self._target, mode, explore=True)) as again:
             found = explained(again.capture, self._case, self._target)
         self._session.run.write_explanation(f"{self._case.id}-{self._target.name}", found.to_json())
 

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
+from conformance.compiler.case_request import CaseRequest
 from conformance.devices.targets import Target
 from conformance.harness.reuse.lookup import LookUp, look_up
 from conformance.harness.session import Session
@@ -49,7 +49,7 @@ class ItemCapture:
             yield shared
             return
         settings = self._session.settings
-        request = CaptureRequest(
+        request = CaseRequest(
             self._case,
             self._target,
             self._mode,
@@ -122,7 +122,7 @@ class ItemCapture:
         if self.is_on_device or any(module.ir_pre_fusion for module in capture.modules):
             return ""
         device = self._target.device
-        with self._session.capture(CaptureRequest(self._case, self._target, "deviceless")) as again:
+        with self._session.capture(CaseRequest(self._case, self._target, "deviceless")) as again:
             again.capture.complete()
             same = len(capture.modules) == len(again.capture.modules)
             for module, other in zip(capture.modules, again.capture.modules, strict=False):

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from conformance import facts
-from conformance.capture.backends import UnsupportedCaseError, function_via, with_plain_tuples
 from conformance.capture.offline.compiler import build_kernels_of_users
-from conformance.capture.request import CaptureRequest
 from conformance.cases import custom_operators, outside_tensors
 from conformance.cases.case import Case, CaseError
 from conformance.cases.selectors import values_for
 from conformance.compiler import garbage_collection
-from conformance.compiler.capture_texts import code_text
+from conformance.compiler.backends import UnsupportedCaseError, function_via, with_plain_tuples
+from conformance.compiler.case_request import CaseRequest
 from conformance.compiler.large_sizes import compared_form
 from conformance.compiler.other_inputs import OtherCompiles
 from conformance.compiler.random_functions import RANDOM, compared
@@ -25,6 +24,7 @@ from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.errors import ConformanceError, NotStoredError, first_line
 from conformance.facts import double_precision
+from conformance.generated.capture_texts import code_text
 from conformance.harness.item import audit as item_audit
 from conformance.harness.item.artifacts import ItemArtifacts
 from conformance.harness.item.bits import ItemBits
@@ -407,7 +407,7 @@ class _ItemRun:
         case, emulates = self.case.form_that_runs, self.source.emulates
         if self.mode != "native" and not emulates:
             raise SkipError(self.session.compiler.reason_not_run(self.target))
-        with self.session.capture(CaptureRequest(case, self.target, self.mode, emulate=emulates)) as captured:
+        with self.session.capture(CaseRequest(case, self.target, self.mode, emulate=emulates)) as captured:
             captured.build()
             self._note(compared_form(self.case, generated.capture, captured.capture, self.target))
             if captured.worker_numerics is not None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from conformance import facts
-from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
 from conformance.cases.needed_package import other_version
-from conformance.compiler.capture_texts import code_text
+from conformance.compiler.case_request import CaseRequest
 from conformance.devices.targets import GPUS, Target
 from conformance.devices.vendor_devices import deviceless_problem, vendor_devices
 from conformance.documentation import reference
 from conformance.facts import binary
+from conformance.generated.capture_texts import code_text
 from conformance.harness.accounting import NOTHING_STORED
 from conformance.harness.item.errors import CodeError, DevicelessError, NoStoredCodeError, SkipError
 from conformance.harness.overlay.chosen_options import reason_not_compared
@@ -46,7 +46,7 @@ class ItemCode:
             raise SkipError(problem)
         if native.mode != "native" or self.target.device == "cpu":
             raise SkipError("there is nothing to compare: this capture was made without a GPU")
-        request = CaptureRequest(self.case, self.target, "deviceless", texts=False)
+        request = CaseRequest(self.case, self.target, "deviceless", texts=False)
         with self.session.capture(request) as captured:
             deviceless = captured.capture
         text = snapshot_text(deviceless, facts.extract(deviceless).lines(), self.target.device)
@@ -62,7 +62,7 @@ class ItemCode:
         if key not in self.session.partner_codes:
             is_native = self.target.device != "cpu" and self.record.mode == "native"
             mode: Mode = "native" if is_native else "deviceless"
-            with self.session.capture(CaptureRequest(partner, self.target, mode, texts=False)) as captured:
+            with self.session.capture(CaseRequest(partner, self.target, mode, texts=False)) as captured:
                 self.session.partner_codes[key] = code_text(captured.capture, self.target)
         return self.session.partner_codes[key]
 

@@ -24,7 +24,7 @@ def refuse_wrong(settings: Settings) -> None:
     """Raises SettingsError for an option that torch lacks, and for a value of the wrong type. Imports torch."""
     if not settings.inductor_config:
         return
-    from conformance.cases.compiler_options import problem_of
+    from conformance.capture.compiler_options import problem_of
 
     for name, value in settings.inductor_config.items():
         if problem := problem_of(name, value):

@@ -12,8 +12,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from conformance.capture.compiler_options import split_options
 from conformance.cases.case import Case
-from conformance.cases.compiler_options import split_options
 from conformance.cases.other_inputs import variant
 from conformance.devices.targets import Target
 from conformance.harness.reproduction.case_text import CaseText, case_text

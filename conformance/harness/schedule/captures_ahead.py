@@ -26,7 +26,7 @@ from conformance.harness.reuse.lookup import look_up
 from conformance.storage.runs import is_running
 
 if TYPE_CHECKING:
-    from conformance.capture.ahead import AheadCapture
+    from conformance.compiler.ahead import AheadCapture
     from conformance.harness.session import Session
 
 
@@ -72,8 +72,8 @@ class CapturesAhead:
                     self._file.unlink(missing_ok=True)
 
     def _capture(self, items: dict[str, tuple[Case, Target]]) -> None:
-        from conformance.capture.ahead import capture_ahead
         from conformance.capture.toolchain.kernel_batch import KernelBatch
+        from conformance.compiler.ahead import capture_ahead
 
         batch = KernelBatch()
         self._file.parent.mkdir(parents=True, exist_ok=True)

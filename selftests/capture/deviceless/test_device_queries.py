@@ -9,11 +9,10 @@ import torch
 from capturing import captured  # noqa: F401 - it prepares this process
 from torch.nn import functional
 
-from conformance.capture.compile import capture
 from conformance.capture.deviceless.device_queries import DeviceQueries, kernel_properties
-from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
 from conformance.cases.inputs import tensor
+from conformance.compiler.case_request import CaseRequest, capture
 from conformance.devices.targets import targets
 
 SM80, SM90, SM100, PVC, BMG = (
@@ -25,7 +24,7 @@ def queried(fn, target, config=None, **arguments) -> tuple[DeviceQueries, str]:
     """The questions of a capture, and its code."""
     choices = {name: each.properties for name, each in arguments.items()}
     case = Case("queries", fn.__name__, (), fn, Path(__file__), arguments, choices, config=config or {})
-    with capture(CaptureRequest(case, target)) as result:
+    with capture(CaseRequest(case, target)) as result:
         return result.queries, result.capture.modules[0].code
 
 
@@ -77,7 +76,7 @@ def test_a_capture_inside_another_one_hides_no_choice():
     inputs = {name: tensor(1, 2, 64, 64, dtype="f16") for name in "qkv"}
     choices = {name: each.properties for name, each in inputs.items()}
     case = Case("queries", "attention", (), attention, Path(__file__), inputs, choices)
-    with capture(CaptureRequest(case, SM80)) as result:
+    with capture(CaseRequest(case, SM80)) as result:
         queried(double, SM80, x=tensor(20))
     assert "choices of C++" in result.queries.answers
 

@@ -8,9 +8,9 @@ from capturing import captured
 
 from conformance.capture import isolation
 from conformance.cases.inputs import tensor
+from conformance.cli.target_rows import target_row
 from conformance.devices.environment import torch_build
 from conformance.devices.machine import Machine
-from conformance.devices.target_rows import target_row
 from conformance.devices.targets import targets
 
 #: Before torch 2.15, Inductor passes MHz to Triton, which expects kHz.

@@ -23,10 +23,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from conformance.capture.compile import capture
-from conformance.capture.request import CaptureRequest
 from conformance.capture.wrappers import unloaded
 from conformance.cases.case import Case
+from conformance.compiler.case_request import CaseRequest, capture
 from conformance.devices.environment import torch_build
 from conformance.devices.targets import targets
 
@@ -319,7 +318,7 @@ def test_a_posted_kernel(posted, monkeypatch):
         "posted", posted.program.__name__, (), posted.program, Path(__file__), posted.arguments, grad=grad,
         config=posted.config,
     )  # fmt: skip
-    with capture(CaptureRequest(case, targets()[posted.target])) as result:
+    with capture(CaseRequest(case, targets()[posted.target])) as result:
         found = kernels_of(result.capture.modules[0].code)
     shown = [
         {name: getattr(kernel, name) for name in wanted.shown()}

@@ -1,6 +1,8 @@
 """User-written Triton kernels and torch.cond without the device: kernels that eager launches are interpreted too."""
 # ruff: noqa: N803 - constants are named as Triton's users name them
 
+from dataclasses import replace
+
 import pytest
 
 from conformance import case, tensor
@@ -15,13 +17,12 @@ import torch  # noqa: E402 - after prepare()
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
-from conformance.capture.compile import capture  # noqa: E402
 from conformance.capture.deviceless import user_kernels  # noqa: E402
 from conformance.capture.emulation.errors import EmulationError  # noqa: E402
 from conformance.capture.emulation.fake_strides import with_device_strides  # noqa: E402
 from conformance.capture.patching.patch import applied  # noqa: E402
-from conformance.capture.request import CaptureRequest  # noqa: E402
 from conformance.cases.selectors import DeclarationError, exclusion  # noqa: E402
+from conformance.compiler.case_request import CaseRequest, capture  # noqa: E402
 from conformance.devices.environment import torch_build  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
 from conformance.expectations.requirements import validate  # noqa: E402
@@ -66,8 +67,14 @@ def test_branch(x):
 
 def check_emulated(function, target=SM90):
     one = function.cases[0]
-    with capture(CaptureRequest(one, target, emulate=True)) as result:
-        check_numerics(with_device_strides(one), result.compiled, target.device, target.name, already_called=True)
+    with capture(CaseRequest(one, target, emulate=True)) as result:
+        check_numerics(
+            replace(one, fn=with_device_strides(one.fn)),
+            result.compiled,
+            target.device,
+            target.name,
+            already_called=True,
+        )
         return result.capture
 
 

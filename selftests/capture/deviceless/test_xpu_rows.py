@@ -12,8 +12,9 @@ from conformance.capture.deviceless import gpu_patches
 from conformance.capture.deviceless.device_queries import DeviceQueries
 from conformance.capture.isolation import isolated
 from conformance.cases.inputs import tensor
+from conformance.cases.target_selection import select_targets
 from conformance.devices.environment import torch_build
-from conformance.devices.targets import PUBLIC, select_targets, targets
+from conformance.devices.targets import PUBLIC, targets
 from conformance.facts.double_precision import reasons
 
 ROWS = [target for target in targets().values() if target.device == "xpu"]

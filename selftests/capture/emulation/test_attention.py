@@ -1,5 +1,7 @@
 """Attention by operators that only a GPU has: with dropout, and of lengths that are no multiple of a block."""
 
+from dataclasses import replace
+
 import pytest
 
 from conformance import case, tensor
@@ -14,10 +16,9 @@ import torch  # noqa: E402 - after prepare()
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 from conformance.capture import isolation  # noqa: E402
-from conformance.capture.compile import capture  # noqa: E402
 from conformance.capture.emulation import gpu_operators  # noqa: E402
 from conformance.capture.emulation.fake_strides import with_device_strides  # noqa: E402
-from conformance.capture.request import CaptureRequest  # noqa: E402
+from conformance.compiler.case_request import CaseRequest, capture  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
 from conformance.numerics.check import check_numerics  # noqa: E402
 
@@ -60,9 +61,9 @@ def test_compiled_attention_with_dropout():
         return torch.where(left == 0, (q.float() @ k.float().mT / 8).softmax(-1).to(q.dtype), left)
 
     declared = test_dropped.cases[0]
-    with capture(CaptureRequest(declared, SM90, emulate=True)) as captured:
+    with capture(CaseRequest(declared, SM90, emulate=True)) as captured:
         assert "_scaled_dot_product_" in captured.capture.modules[0].code
-        check_numerics(with_device_strides(declared), captured.compiled, "cuda", SM90.name)
+        check_numerics(replace(declared, fn=with_device_strides(declared.fn)), captured.compiled, "cuda", SM90.name)
 
 
 # float32 takes memory-efficient attention: it keeps the log of each row's sum, padded to a multiple of 32 rows.
@@ -73,6 +74,6 @@ def test_compiled_attention_of_any_length_with_gradients(length):
         return scaled_dot_product_attention(q, k, v, is_causal=True)
 
     declared = test_attended.cases[0]
-    with capture(CaptureRequest(declared, SM90, emulate=True)) as captured:
+    with capture(CaseRequest(declared, SM90, emulate=True)) as captured:
         assert "_scaled_dot_product_efficient_attention_backward" in "".join(m.code for m in captured.capture.modules)
-        check_numerics(with_device_strides(declared), captured.compiled, "cuda", SM90.name)
+        check_numerics(replace(declared, fn=with_device_strides(declared.fn)), captured.compiled, "cuda", SM90.name)

@@ -16,11 +16,10 @@ import operator  # noqa: E402
 import torch  # noqa: E402
 from torch.optim.adam import adam  # noqa: E402
 
-from conformance.capture.compile import capture  # noqa: E402
 from conformance.capture.isolation import isolated  # noqa: E402
 from conformance.capture.observers.kernels import observing  # noqa: E402
-from conformance.capture.request import CaptureRequest  # noqa: E402
 from conformance.capture.wrappers import unloaded  # noqa: E402
+from conformance.compiler.case_request import CaseRequest, capture  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
 from conformance.numerics.check import NumericsError, check_numerics  # noqa: E402
 
@@ -61,7 +60,7 @@ def test_a_capturable_step_agrees_with_eager_and_float64():
         stepped(p, q, g, h, mean_p, mean_q, square_p, square_q, step_p, step_q)
 
     only = test_step.cases[0]
-    with capture(CaptureRequest(only, SM90, emulate=True)) as captured:
+    with capture(CaseRequest(only, SM90, emulate=True)) as captured:
         comparison = check_numerics(only, captured.compiled, "cuda", SM90.name)
     assert {"p after the call", "square_q after the call", "step_p after the call"} <= {
         name for _, name, _ in comparison.measurements

@@ -5,6 +5,7 @@ that it ends too early. So each error shows only with configurations that divide
 """
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -67,10 +68,9 @@ def planted(text):
 
 def survivors(name):
     """(how many errors were planted into the code of a case, those that were not found)."""
-    from conformance.capture.compile import capture
     from conformance.capture.emulation.fake_strides import with_device_strides
     from conformance.capture.emulation.wrapper import Emulation
-    from conformance.capture.request import CaptureRequest
+    from conformance.compiler.case_request import CaseRequest, capture
     from conformance.devices.targets import targets
     from conformance.numerics.check import check_numerics
 
@@ -85,10 +85,12 @@ def survivors(name):
         return text
 
     emulation.rewrite = keep
-    with capture(CaptureRequest(declared, target, texts=False), emulation) as captured:
+    with capture(CaseRequest(declared, target, texts=False), emulation) as captured:
 
         def check():
-            check_numerics(with_device_strides(declared), captured.compiled, target.device, target.name)
+            check_numerics(
+                replace(declared, fn=with_device_strides(declared.fn)), captured.compiled, target.device, target.name
+            )
 
         check()
         assert not emulation.extents.report().shortfalls

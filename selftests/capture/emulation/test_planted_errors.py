@@ -119,9 +119,8 @@ def emulated(request):
     prepare()
     import contextlib
 
-    from conformance.capture.compile import capture
     from conformance.capture.emulation.wrapper import Emulation
-    from conformance.capture.request import CaptureRequest
+    from conformance.compiler.case_request import CaseRequest, capture
     from conformance.devices.targets import targets
     from conformance.numerics.check import check_numerics
 
@@ -130,7 +129,7 @@ def emulated(request):
     @contextlib.contextmanager
     def make(name):
         emulation = Emulation(target)
-        with capture(CaptureRequest(declared[name], target), emulation) as captured:
+        with capture(CaseRequest(declared[name], target), emulation) as captured:
 
             def check():
                 check_numerics(declared[name], captured.compiled, target.device, target.name)
@@ -172,13 +171,12 @@ def test_emulation_leaves_nothing_behind(emulated):
     from torch._dynamo import device_interface
     from triton.runtime.jit import JITFunction
 
-    from conformance.capture.compile import capture
-    from conformance.capture.request import CaptureRequest
-    from conformance.compiler.capture_texts import code_text
+    from conformance.compiler.case_request import CaseRequest, capture
     from conformance.devices.targets import targets
+    from conformance.generated.capture_texts import code_text
 
     def state():
-        with capture(CaptureRequest(cases()["two"], targets()["cuda_sm80"])) as captured:
+        with capture(CaseRequest(cases()["two"], targets()["cuda_sm80"])) as captured:
             code = code_text(captured.capture, targets()["cuda_sm80"])
         streams = sorted(name for name in vars(torch._C) if "RawStream" in name)
         return code, streams, JITFunction.__call__, dict(device_interface.device_interfaces)
@@ -212,10 +210,9 @@ def test_too_much_to_interpret(emulated, monkeypatch):
 def test_a_jiterator_function_is_not_emulated():
     """A capture without the device takes zeros for its results. The numerics check must not compare these."""
     prepare()
-    from conformance.capture.compile import capture
     from conformance.capture.emulation.errors import NotEmulatedError
-    from conformance.capture.request import CaptureRequest
     from conformance.cases.adhoc import AdhocOptions, resolve_case
+    from conformance.compiler.case_request import CaseRequest, capture
     from conformance.devices.targets import targets
     from conformance.numerics.check import check_numerics
 
@@ -224,6 +221,6 @@ def test_a_jiterator_function_is_not_emulated():
         "lambda x: x + torch.cuda.jiterator._create_jit_fn('template <typename T> T f(T x) { return x * x; }')(x)"
     )
     case, _ = resolve_case(function, (target,), AdhocOptions(inputs=("x=40:f32",)))
-    captured = capture(CaptureRequest(case, target, emulate=True))
+    captured = capture(CaseRequest(case, target, emulate=True))
     with captured as result, pytest.raises(NotEmulatedError, match="only a GPU runs"):
         check_numerics(case, result.compiled, "cuda", target.name)

@@ -30,11 +30,10 @@ from processor_outcomes import cache_of, caches, flags, has_amx_fp16, has_avx2, 
 from torch._inductor import config  # noqa: E402
 
 from conformance.capture import isolation  # noqa: E402
-from conformance.capture.compile import capture  # noqa: E402
 from conformance.capture.deviceless import pretended_device  # noqa: E402
 from conformance.capture.deviceless.device_queries import DeviceQueries, kernel_properties  # noqa: E402
-from conformance.capture.request import CaptureRequest  # noqa: E402
 from conformance.cases.case import Case  # noqa: E402
+from conformance.compiler.case_request import CaseRequest, capture  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
 
 torch.set_num_threads(1)  # threads do not survive a fork
@@ -53,7 +52,7 @@ def code(fn: Callable, config: dict | None = None, **arguments: Callable) -> Cal
     case = MadeCase("patches", "one", (), fn, Path(__file__), arguments, config=config or {})
 
     def generated(target: str) -> str:
-        with capture(CaptureRequest(case, targets()[target])) as result:
+        with capture(CaseRequest(case, targets()[target])) as result:
             return "\n".join(module.code for module in result.capture.modules)
 
     return generated
@@ -63,7 +62,7 @@ def explored(target: str) -> str:
     """The graphs and scripts of an explored capture."""
     arguments = {"x": random(40, grad=True)}
     a_case = MadeCase("patches", "one", (), lambda x: x.sin() * 2, Path(__file__), arguments, grad=("x",))
-    with capture(CaptureRequest(a_case, targets()[target], explore=True)) as result:
+    with capture(CaseRequest(a_case, targets()[target], explore=True)) as result:
         found = result.capture.exploration
     graphs = [f"{graph.stage} {graph.when}" for graph in found.graphs]
     return "\n".join([*graphs, f"{found.script.count('class ')} graphs in the script"])
@@ -288,7 +287,7 @@ def batched(target: str) -> str:
 
 def asked(target: str) -> str:
     """What a capture asks the device, and what emulation asks."""
-    with capture(CaptureRequest(ADDED, targets()[target], emulate=True)) as result:
+    with capture(CaseRequest(ADDED, targets()[target], emulate=True)) as result:
         result.compiled(torch.rand(40, device=targets()[target].device))
         return ", ".join(map(str, result.queries.answers))
 

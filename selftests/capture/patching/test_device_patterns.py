@@ -8,10 +8,9 @@ import pytest
 import torch
 from capturing import captured  # noqa: F401 - it prepares this process
 
-from conformance.capture.compile import capture
-from conformance.capture.request import CaptureRequest
-from conformance.capture.shared_captures import SharedCaptures
 from conformance.cases.loader import cases_in
+from conformance.compiler.case_request import CaseRequest, capture
+from conformance.compiler.shared_captures import SharedCaptures
 from conformance.devices.targets import targets
 
 FILE = Path(__file__).parents[3] / "conformance" / "ops" / "test_quantize.py"
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def made(form: str, target: str):
-    with capture(CaptureRequest(cases_in(FILE)[f"quantize/power_of_two-{form}"], targets()[target])) as result:
+    with capture(CaseRequest(cases_in(FILE)[f"quantize/power_of_two-{form}"], targets()[target])) as result:
         return result
 
 
@@ -59,7 +58,7 @@ def test_an_older_gpu_does_not_share_with_a_newer_one(form):
 
 def test_a_graph_without_them_is_shared():
     (case,) = list(cases_in(FILE.with_name("test_flip.py")).values())[:1]
-    with capture(CaptureRequest(case, targets()["cuda_sm80"])) as result:
+    with capture(CaseRequest(case, targets()["cuda_sm80"])) as result:
         shared = SharedCaptures()
         shared.add(case, targets()["cuda_sm80"], result.capture, result.queries)
     assert shared.find(case, targets()["cuda_sm100"]) is not None

@@ -2,11 +2,10 @@
 
 from torch._inductor import cpu_vec_isa
 
-from conformance.capture.compile import capture
-from conformance.capture.request import CaptureRequest
 from conformance.capture.toolchain import cpu_isa
 from conformance.cases.loader import cases_in
 from conformance.cases.roots import OPS
+from conformance.compiler.case_request import CaseRequest, capture
 from conformance.devices.targets import targets
 
 
@@ -17,7 +16,7 @@ def test_a_gpu_graph_with_cpu_kernels_probes_nothing(monkeypatch):
     cpu_vec_isa.valid_vec_isa_list.cache_clear()
     monkeypatch.setattr(cpu_vec_isa.VecISA, "check_build", probe)
     case = cases_in(OPS / "test_control_flow.py")["control_flow/map-forward-numbered"]
-    with capture(CaptureRequest(case, targets()["cuda_sm90"])) as result:
+    with capture(CaseRequest(case, targets()["cuda_sm90"])) as result:
         assert "cpp_fused_" in result.capture.modules[0].code
 
 

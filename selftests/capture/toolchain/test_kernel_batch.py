@@ -10,13 +10,12 @@ import torch
 from suites import NATIVE
 
 from conformance import tensor
-from conformance.capture import ahead
-from conformance.capture.compile import capture
 from conformance.capture.deviceless.prepare import in_use
-from conformance.capture.request import CaptureRequest
 from conformance.capture.toolchain import kernel_batch
 from conformance.capture.toolchain.kernel_batch import KernelBatch
 from conformance.cases.case import Case
+from conformance.compiler import ahead
+from conformance.compiler.case_request import CaseRequest, capture
 from conformance.devices.cpp_compiler import find_compiler
 from conformance.devices.targets import targets
 
@@ -118,7 +117,7 @@ def test_results_are_bit_for_bit_those_of_kernels_alone(fresh_cache):
     cases = three_cases()
     alone = []
     for each in cases:
-        with capture(CaptureRequest(each, targets()[NATIVE], "native")) as captured:
+        with capture(CaseRequest(each, targets()[NATIVE], "native")) as captured:
             alone.append(captured.compiled(**each.build()))
     texts = len(list(fresh_cache.rglob("*.main.so")))
     for path in fresh_cache.rglob("*.main.so"):

@@ -8,13 +8,12 @@ import pytest
 import torch
 from torch._inductor import cpu_vec_isa
 
-from conformance.capture.compile import capture
-from conformance.capture.request import CaptureRequest
 from conformance.capture.toolchain import cpu_isa
 from conformance.cases.lookup import find_case
 from conformance.cases.selectors import exclusion
-from conformance.compiler.capture_texts import whole_text
+from conformance.compiler.case_request import CaseRequest, capture
 from conformance.devices.targets import targets
+from conformance.generated.capture_texts import whole_text
 
 _X86 = ("avx2", "avx512")
 FEATURES = ("avx2", "avx512", "avx512_bf16", "vnni", "amx_tile", "amx_fp16")
@@ -62,7 +61,7 @@ def test_code_is_that_of_the_target(monkeypatch, name, target):
     for processor in PROCESSORS:
         with monkeypatch.context() as patched:
             pretend(patched, processor)
-            with capture(CaptureRequest(case, targets()[target], "deviceless")) as result:
+            with capture(CaseRequest(case, targets()[target], "deviceless")) as result:
                 texts[whole_text(result.capture, targets()[target])] = processor
     cpu_vec_isa.valid_vec_isa_list.cache_clear()
     assert len(texts) == 1, f"only {' and '.join(texts.values())} agree"

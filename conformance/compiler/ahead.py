@@ -18,13 +18,13 @@ from typing import Any
 
 from conformance.capture.compile import Compilation
 from conformance.capture.model import Capture
-from conformance.capture.request import CaptureRequest
 from conformance.capture.result import CaptureResult
 from conformance.capture.toolchain.kernel_batch import KernelBatch
 from conformance.cases import later_calls
 from conformance.cases.case import Case
 from conformance.cases.function_copies import with_code
 from conformance.cases.tolerance_policy import Policy
+from conformance.compiler.case_request import CaseRequest
 from conformance.devices.targets import Target
 
 
@@ -64,8 +64,8 @@ def capture_ahead(case: Case, target: Target) -> AheadCapture:
     """
     if reason := _reason_against(case, target):
         raise NotAheadError(reason)
-    request = CaptureRequest(case, target, "native", texts=False, defer_build=True)
-    compilation = Compilation(request, fn=_with_code_of_its_own(case.fn))
+    request = CaseRequest(case, target, "native", texts=False, defer_build=True)
+    compilation = Compilation(request.of_program(_with_code_of_its_own(case.fn)))
     with compilation.context():
         compilation.compile()
         codes = _take_away()

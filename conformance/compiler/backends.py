@@ -15,11 +15,11 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from conformance.capture.compiler_options import options_of_dynamo
 from conformance.cases.case import Case
-from conformance.cases.compiler_options import split_options
-from conformance.cases.containers import Leaf, copy_to, leaves_of, module_with
 from conformance.cases.inputs import Input
 from conformance.cases.tolerance_policy import Policy
+from conformance.containers import Leaf, copy_to, leaves_of, module_with
 from conformance.errors import ConformanceError, first_line
 
 
@@ -68,16 +68,14 @@ def function_via(case: Case, via: str, backend: str, device: str, target: str = 
     torch.export cannot make the function. They run the case to make it: where the case says that eager raises on
     `target`, the returned function raises that error.
 
-    Private: torch._dynamo.reset(), since several cases share a code object, and its config.
+    Private: torch.compiler.reset(), since several cases share a code object, and its config.
     """
     import torch
-    import torch._dynamo
 
-    torch._dynamo.reset()
+    torch.compiler.reset()
     try:
         if via == "compile":
-            _, dynamo_options = split_options(case.config)  # other backends have no Inductor options
-            with torch._dynamo.config.patch(dynamo_options):
+            with options_of_dynamo(case.config):  # other backends have no Inductor options
                 yield torch.compile(case.fn, backend=backend_named(backend), dynamic=case.dynamic)
         else:
             make = {"jit_trace": _trace, "jit_script": _script, "export": exported_function}[via]
@@ -85,7 +83,7 @@ def function_via(case: Case, via: str, backend: str, device: str, target: str = 
             may_raise = via != "jit_script" and bool(Policy.for_case(case, target, device).raises)
             yield _make_or_defer_error(make, case, device, may_raise=may_raise)
     finally:
-        torch._dynamo.reset()
+        torch.compiler.reset()
 
 
 def with_plain_tuples(case: Case, via: str) -> Case:

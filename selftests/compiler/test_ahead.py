@@ -11,13 +11,12 @@ import pytest
 import torch
 from suites import NATIVE
 
-from conformance.capture import ahead
-from conformance.capture.ahead import NotAheadError, capture_ahead
-from conformance.capture.compile import capture
 from conformance.capture.observers.dynamo import compiled_frames
-from conformance.capture.request import CaptureRequest
 from conformance.cases.loader import cases_in
 from conformance.cases.roots import OPS
+from conformance.compiler import ahead
+from conformance.compiler.ahead import NotAheadError, capture_ahead
+from conformance.compiler.case_request import CaseRequest, capture
 from conformance.devices.cpp_compiler import find_compiler
 from conformance.devices.targets import targets
 from conformance.facts import extract
@@ -43,7 +42,7 @@ def test_texts_and_numerics_of_captures_that_wait_for_each_other():
     target = targets()[NATIVE]
     waiting = [capture_ahead(case, target) for case in cases]
     for case, one in zip(cases, waiting, strict=True):
-        with capture(CaptureRequest(case, target, "native")) as alone:
+        with capture(CaseRequest(case, target, "native")) as alone:
             wanted = text_of(alone)
         with one.resumed() as captured:
             assert text_of(captured) == wanted, case.id
@@ -78,7 +77,7 @@ def test_a_call_that_compiles_again_after_a_reset():
     """Dynamo says why it does, and looks up what it compiled from: with a KeyError if the reset forgot that."""
     (case,) = some_cases("softmax", "dimensions")
     waiting = capture_ahead(replace(case, fn=other_each_time), targets()[NATIVE])
-    with capture(CaptureRequest(case, targets()[NATIVE], "native")):
+    with capture(CaseRequest(case, targets()[NATIVE], "native")):
         pass
     with waiting.resumed() as captured:
         captured.build()

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from conformance.capture.backends import exported_function
-from conformance.cases.containers import is_module, leaves_of
+from conformance.compiler.backends import exported_function
+from conformance.containers import is_module, leaves_of
 from conformance.errors import ConformanceError, first_line
 
 if TYPE_CHECKING:

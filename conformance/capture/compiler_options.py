@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib.util
 import types
 from collections.abc import Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
-from conformance.cases.axes import CaseError
+from conformance.errors import ConformanceError
 
 #: With this option of Inductor, compiled code draws the random numbers that eager draws.
 FALLBACK = "fallback_random"
@@ -25,6 +26,10 @@ RESERVED = {
 #: Options that choose a backend of Inductor, and the Python packages that backends need.
 BACKENDS = ("cpu_backend", "cuda_backend")
 PACKAGES = {"halide": "halide", "pallas": "jax"}
+
+
+class OptionError(ConformanceError, ValueError):
+    """An option of the compiler that torch lacks, or a value that it does not take. The message says what is right."""
 
 
 def problem_of(name: str, value: Any) -> str:
@@ -45,10 +50,10 @@ def problem_of(name: str, value: Any) -> str:
 
 
 def refuse_wrong_options(config: Mapping[str, Any]) -> None:
-    """Raises CaseError for an option of a case that torch lacks, or whose value is of another type. Imports torch."""
+    """Raises OptionError for an option that torch lacks, or whose value is of another type. Imports torch."""
     for name, value in config.items():
         if problem := problem_of(name, value):
-            raise CaseError(f"config[{name!r}]: {problem}")
+            raise OptionError(f"config[{name!r}]: {problem}")
 
 
 def _type_of(name: str) -> Any:
@@ -122,3 +127,10 @@ def split_options(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     """A case's `config`, split: Inductor's options, and Dynamo's without the prefix `dynamo.`."""
     dynamo = {name.removeprefix(DYNAMO): value for name, value in config.items() if name.startswith(DYNAMO)}
     return {name: value for name, value in config.items() if not name.startswith(DYNAMO)}, dynamo
+
+
+def options_of_dynamo(config: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
+    """A context in which Dynamo has its options of a case's `config`."""
+    import torch._dynamo
+
+    return torch._dynamo.config.patch(split_options(config)[1])

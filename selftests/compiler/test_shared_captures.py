@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from capturing import captured  # noqa: F401 - it prepares this process
 
-from conformance.capture.compile import capture
-from conformance.capture.request import CaptureRequest
-from conformance.capture.shared_captures import SharedCaptures
 from conformance.cases.case import Case
 from conformance.cases.loader import cases_in
 from conformance.cases.selectors import exclusion
+from conformance.compiler.case_request import CaseRequest, capture
+from conformance.compiler.shared_captures import SharedCaptures
 from conformance.devices.targets import targets
 
 OPS = Path(__file__).parent.parent.parent / "conformance" / "ops"
@@ -27,7 +26,7 @@ RUN_DEPENDENT = re.compile(r"^(# AOT ID|\s*# kernel path).*$|0x[0-9a-f]+", re.MU
 
 
 def made(case, target):
-    with capture(CaptureRequest(case, target, texts=False)) as result:
+    with capture(CaseRequest(case, target, texts=False)) as result:
         return result
 
 

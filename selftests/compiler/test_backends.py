@@ -6,7 +6,7 @@ from suites import NATIVE, STALE_STATUS, WRONG_OUTPUT
 from suites import PreloadedSuite as Suite
 
 from conformance import case, tensor
-from conformance.capture.backends import BackendError, backend_named, function_via
+from conformance.compiler.backends import BackendError, backend_named, function_via
 from conformance.devices.machine import instruction_sets
 from conformance.numerics.check import check_numerics
 

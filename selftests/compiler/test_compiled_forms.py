@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 from conformance import case, module, tensor
-from conformance.capture.compile import capture
-from conformance.capture.compiled_forms import FORMS, CompiledFormError, repeated_blocks
-from conformance.capture.request import CaptureRequest
+from conformance.compiler.case_request import CaseRequest, capture
+from conformance.compiler.compiled_forms import FORMS, CompiledFormError, repeated_blocks
 from conformance.devices.targets import targets
 from conformance.normalize.wrapper_modules import kernel_texts
 from conformance.review.kernel_sets import KernelSets, compared_kernels
@@ -77,7 +76,7 @@ del test_model, test_library_model, test_one_layer, test_unbound
 
 def kernels(of_case, form, target="cpu_avx2"):
     """The number of graphs, and the kernels as compared_kernels takes them."""
-    with capture(CaptureRequest(of_case, targets()[target], form=form)) as captured:
+    with capture(CaseRequest(of_case, targets()[target], form=form)) as captured:
         modules = captured.capture.modules
         return len(modules), [each for one in modules for each in kernel_texts(one.code, targets()[target].device)]
 
@@ -109,7 +108,7 @@ def test_blocks_of_torch_itself_are_compiled():
 
 def test_regional_results_are_those_of_eager():
     torch.manual_seed(0)
-    with capture(CaptureRequest(MODELS[0], targets()["cpu_avx2"], "native", form="regional")) as captured:
+    with capture(CaseRequest(MODELS[0], targets()["cpu_avx2"], "native", form="regional")) as captured:
         arguments = MODELS[0].build()
         expected = MODELS[0].fn(**MODELS[0].build())
         assert captured.compiled is not None
