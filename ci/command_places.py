@@ -105,9 +105,9 @@ class Places:
 
     @cached_property
     def wheels(self) -> list[Path]:
-        """The wheels of both distributions."""
+        """The wheels of all distributions."""
         folder = self.folder / "wheels"
-        _quiet(examples.build, folder, [str(self.clone), str(self.clone / "suite")])
+        _quiet(examples.build, folder, [str(self.clone / each) for each in (*examples.PARTS, "suite")])
         wheels = sorted(folder.glob("*.whl"))
         lines = [f"{each.name.partition('-')[0]} @ {each.as_uri()}\n" for each in wheels]
         (self.folder / "constraints.txt").write_text("".join(lines), encoding="utf-8")

@@ -58,13 +58,18 @@ def run(*words: str | Path, cwd: Path | None = None) -> None:
     subprocess.run([str(word) for word in words], cwd=cwd, check=True, stdin=subprocess.DEVNULL)
 
 
+#: The distributions without the cases.
+PARTS = (".", "parts/generator", "parts/lab", "parts/page")
+
+
 def build(folder: Path, projects: Sequence[str]) -> None:
-    """Builds wheels into the folder, each from its sdist: nothing that is left in build/ gets into them.
+    """Builds wheels into the folder, each from its sdist if it has one: nothing that is left in build/ gets into them.
 
     What the build prints is a line for each of thousands of files, so it is shown if the build fails.
     """
     for project in projects:
-        command = [sys.executable, "-m", "build", "--outdir", folder, ROOT / project]
+        kind = ["--wheel"] if Path(project).parent.name == "parts" else []
+        command = [sys.executable, "-m", "build", *kind, "--outdir", folder, ROOT / project]
         built = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )
@@ -176,14 +181,13 @@ def main() -> int:
         folder = Path(temporary)
         wheels = arguments.wheels or folder / "wheels"
         if not arguments.wheels:
-            build(wheels, [".", "suite"] if "vendor" in names else ["."])
+            build(wheels, [*PARTS, "suite"] if "vendor" in names else PARTS)
         failed = []
         for name in names:
             python = new_environment(folder / f"{name}-environment")
             copy = folder / name
             shutil.copytree(ROOT / "examples" / name, copy, ignore=shutil.ignore_patterns(".conformance", "*.egg-info"))
-            suite = wheels.glob("conformance_suite-*.whl") if name == "vendor" else ()
-            ours = [*wheels.glob("conformance-*.whl"), *suite]
+            ours = [each for each in wheels.glob("*.whl") if name == "vendor" or "_suite-" not in each.name]
             # pip leaves a wheel out if the same version is installed, and it also sees the checkout's installation.
             install(python, "--force-reinstall", "--no-deps", *ours)
             install(python, *ours, *PLUGINS)

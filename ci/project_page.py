@@ -10,6 +10,12 @@ _RELATIVE_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?![a-z]+:)([^(
 _ADDRESS = re.compile(r'^repository = "([^"]*)"', re.MULTILINE)
 
 
+def version(root: Path) -> str:
+    """The version of all distributions."""
+    text = (root / "conformance" / "__init__.py").read_text(encoding="utf-8")
+    return re.findall(r'^__version__ = "([^"]+)"', text, re.MULTILINE)[0]
+
+
 def repository(root: Path) -> str:
     """The public address of the repository, without a slash at its end; "" if pyproject.toml names none."""
     # A pattern and not tomllib: Python 3.10 has none, and the build needs setuptools alone.

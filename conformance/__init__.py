@@ -6,7 +6,6 @@ imports neither torch nor a compiler.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -56,35 +55,37 @@ __version__ = "0.2.0"
 
 #: Public names and their modules, imported when a name is first used: pytest imports this package into every run.
 _MODULES = {
-    "Case": "conformance.cases.case",
-    "EDGE_SIZES": "conformance.cases.inputs",
-    "EmulationError": "conformance.capture.emulation.errors",
-    "Generated": "conformance.generated.generation",
-    "generate": "conformance.generated.generation",
-    "FLUSHED": "conformance.cases.tolerance_policy",
-    "REDUCTIONS": "conformance.numerics.torch_references",
-    "NotEmulatedError": "conformance.capture.emulation.errors",
-    "VendorDevice": "conformance.devices.vendor_devices",
-    "assert_agrees_with_eager": "conformance.numerics.check",
-    "case": "conformance.cases.case",
-    "contract": "conformance.harness.contracts",
-    "decomposition": "conformance.numerics.torch_references",
-    "edges": "conformance.cases.inputs",
-    "every_value": "conformance.cases.inputs",
-    "explanation": "conformance.harness.explanations",
-    "group": "conformance.cases.nested.groups",
-    "image": "conformance.cases.inputs",
-    "load_cpp_extension": "conformance.capture.toolchain.cpp_extension",
-    "module": "conformance.cases.nested.modules",
-    "optional_module": "conformance.cases.optional_module",
-    "python_reference": "conformance.numerics.torch_references",
-    "references": "conformance.numerics.references",
-    "tensor": "conformance.cases.inputs",
+    "Case": "cases.case",
+    "EDGE_SIZES": "cases.inputs",
+    "EmulationError": "capture.emulation.errors",
+    "Generated": "generated.generation",
+    "generate": "generated.generation",
+    "FLUSHED": "cases.tolerance_policy",
+    "REDUCTIONS": "numerics.torch_references",
+    "NotEmulatedError": "capture.emulation.errors",
+    "VendorDevice": "devices.vendor_devices",
+    "assert_agrees_with_eager": "numerics.check",
+    "case": "cases.case",
+    "contract": "harness.contracts",
+    "decomposition": "numerics.torch_references",
+    "edges": "cases.inputs",
+    "every_value": "cases.inputs",
+    "explanation": "harness.explanations",
+    "group": "cases.nested.groups",
+    "image": "cases.inputs",
+    "load_cpp_extension": "capture.toolchain.cpp_extension",
+    "module": "cases.nested.modules",
+    "optional_module": "cases.optional_module",
+    "python_reference": "numerics.torch_references",
+    "references": "numerics.references",
+    "tensor": "cases.inputs",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
+    from conformance.distributions import SUITE, module_of
+
+    value = globals()[name] = getattr(module_of(SUITE, _MODULES[name], f"conformance.{name}"), name)
     return value

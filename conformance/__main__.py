@@ -9,6 +9,9 @@ def _main() -> int:
     except KeyboardInterrupt:
         return 130
     except ModuleNotFoundError as error:
+        if error.name == "conformance.cli":
+            print("error: the commands are in conformance: pip install conformance", file=sys.stderr)
+            return 2
         if (error.name or "conformance").partition(".")[0] == "conformance":
             raise
         print(

@@ -6,19 +6,22 @@ conformance.harness.pytest_plugin only if an option or a conftest asks for it, o
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import os
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from conformance.distributions import LAB, PAGE, MissingDistributionError, module_of
 from conformance.errors import SuiteMissingError
 from conformance.harness.configuration import initial_conftests, pytest_options
 from conformance.harness.configuration.pytest_options import PLUGIN, is_enabled, is_named_by_option
 from conformance.harness.configuration.short_names import CommandLine
-from conformance.settings import long_name
+from conformance.settings import long_name, option_name
 
 _NAME = "conformance.harness.pytest_plugin"
 _COMMAND_LINE = pytest.StashKey[CommandLine]()
@@ -68,22 +71,29 @@ def _refuse_folder_after_blank(args: list[str]) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Registers the search of --explore: pytest-xdist has counted its workers by now, and has started none."""
     if pytest_options.option(config, "explore") is not None:
-        from conformance.fuzzer import pytest_explore
-
-        config.pluginmanager.register(pytest_explore)
-        pytest_explore.take_workers(config)
+        with contextlib.suppress(pytest.UsageError):  # pytest_configure raises it
+            pytest_explore = _part(LAB, "fuzzer.pytest_explore", "explore")
+            config.pluginmanager.register(pytest_explore)
+            pytest_explore.take_workers(config)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """In a worker of pytest-xdist, the options are known only now."""
     if _names_missing_suite(config):
         raise pytest.UsageError(str(SuiteMissingError()))
+    if pytest_options.option(config, "explore") is not None:
+        _part(LAB, "fuzzer.pytest_explore", "explore")
     if is_enabled(config):
         _register(config)
     if pytest_options.option(config, "report") and not hasattr(config, "workerinput"):
-        from conformance.report import pytest_report
+        config.pluginmanager.register(_part(PAGE, "report.pytest_report", "report"))
 
-        config.pluginmanager.register(pytest_report)
+
+def _part(distribution: str, module: str, option: str) -> ModuleType:
+    try:
+        return module_of(distribution, module, option_name(option))
+    except MissingDistributionError as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 def _names_missing_suite(config: pytest.Config) -> bool:

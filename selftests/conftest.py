@@ -93,7 +93,7 @@ def accepted(_accepted: Suite, tmp_path: Path) -> Suite:
 
 @pytest.fixture(scope="session")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> wheels.Distributions:
-    """Both distributions, built from a clean checkout."""
+    """All distributions, built from a clean checkout."""
     folder = wheels.once(tmp_path_factory, "distributions", wheels.build)
     log, sources = ((folder / name).read_text(encoding="utf-8") for name in ("log.txt", "sources.txt"))
     return wheels.Distributions(folder / "dist", log, frozenset(sources.splitlines()))
@@ -101,16 +101,14 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> wheels.Distributi
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory, distributions: wheels.Distributions) -> dict[str, str]:
-    """PYTHONPATH with the harness alone, installed from its wheel, with its entry point."""
-    folder = wheels.once(
-        tmp_path_factory, "installed", lambda folder: wheels.install_to(folder, [distributions.harness])
-    )
+    """PYTHONPATH with all parts and no cases, installed from their wheels, with their entry points."""
+    folder = wheels.once(tmp_path_factory, "installed", lambda folder: wheels.install_to(folder, distributions.parts))
     return {"PYTHONPATH": str(folder)}
 
 
 @pytest.fixture(scope="session")
 def installed_suite(tmp_path_factory: pytest.TempPathFactory, distributions: wheels.Distributions) -> dict[str, str]:
-    """PYTHONPATH with the harness and the cases, installed from their wheels."""
-    both = [distributions.harness, distributions.suite]
+    """PYTHONPATH with all parts and the cases, installed from their wheels."""
+    both = [*distributions.parts, distributions.suite]
     folder = wheels.once(tmp_path_factory, "installed_suite", lambda folder: wheels.install_to(folder, both))
     return {"PYTHONPATH": str(folder)}

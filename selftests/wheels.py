@@ -1,4 +1,4 @@
-"""The two distributions, built once for a session and all its workers, and virtual environments with them."""
+"""The distributions, built once for a session and all its workers, and virtual environments with them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VENV_PIP = ["--no-deps", "--no-index", "--ignore-installed"]
 
 @dataclass(frozen=True)
 class Distributions:
-    """What `python -m build` and `python -m build suite` made.
+    """What `python -m build` made of each distribution.
 
     `log`: all that they printed. `sources`: the names of all files in the checkout that they were built from.
     """
@@ -35,8 +35,17 @@ class Distributions:
     sources: frozenset[str]
 
     @property
+    def parts(self) -> list[Path]:
+        """The wheels without the cases."""
+        return [each for each in sorted(self.folder.glob("*.whl")) if each != self.suite]
+
+    @property
     def harness(self) -> Path:
         return self._one("conformance-*.whl")
+
+    @property
+    def generator(self) -> Path:
+        return self._one("conformance_generator-*.whl")
 
     @property
     def suite(self) -> Path:
@@ -100,14 +109,15 @@ def copy_checkout(folder: Path) -> None:
 
 
 def build(folder: Path) -> None:
-    """Builds both distributions from a clean checkout into folder/dist, each wheel from its sdist."""
+    """Builds all distributions from a clean checkout into folder/dist, each wheel from its sdist if it has one."""
     checkout = folder / "checkout"
     copy_checkout(checkout)
     sources = [path.relative_to(checkout).as_posix() for path in checkout.rglob("*") if path.is_file()]
     (folder / "sources.txt").write_text("\n".join(sources), encoding="utf-8")
     log = []
-    for project in (".", "suite"):
-        command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder / "dist"), project]
+    for project in (*examples.PARTS, "suite"):
+        kind = ["--wheel"] if project.startswith("parts/") else []
+        command = [sys.executable, "-m", "build", "--no-isolation", *kind, "--outdir", str(folder / "dist"), project]
         ran = subprocess.run(
             command,
             cwd=checkout,

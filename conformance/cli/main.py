@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
+import importlib.metadata
 import io
 import os
 import re
@@ -17,9 +17,13 @@ from types import ModuleType
 import conformance
 from conformance.cli import overlay_options
 from conformance.devices import environment
+from conformance.distributions import LAB, PAGE, module_of
 from conformance.errors import ConformanceError
 from conformance.terminal import recorded_interruptions
 
+#: The group of entry points with which another distribution adds a command: its name, and the module that has it. The
+#: module has DESCRIPTION, EXAMPLES, `add_arguments(parser)` and `run(arguments)`, which returns the exit status.
+ENTRY_POINTS = "conformance.commands"
 #: Who needs it → command → its module in cli/commands/ and its help. Only the module of the called command is imported:
 #: help is fast.
 GROUPS = {
@@ -50,6 +54,11 @@ GROUPS = {
         "confirm": ("confirm", "run the suite on your GPU, and write an archive of what it gave"),
         "prune": ("prune", "remove what is stored for lost cases, or for a release of torch"),
     },
+}
+#: Distribution → its commands. The others are in `conformance` itself.
+OF_OTHERS = {
+    LAB: ("bench", "bisect", "blame", "confirm", "coverage", "estimate", "explore", "minimise", "watch"),
+    PAGE: ("history", "report", "view"),
 }
 COMMANDS = {name: command for commands in GROUPS.values() for name, command in commands.items()}
 #: Former command → what to type now.
@@ -104,10 +113,11 @@ def _run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
         parser.error(f"`{_first_word(words)}` is `{new}` now")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, prog=parser.prog, help=argparse.SUPPRESS)
     called: ModuleType | None = None
-    for name, (module, _) in COMMANDS.items():
+    attached = {} if _first_word(words) in COMMANDS else _attached()
+    for name in [*COMMANDS, *attached]:
         command = commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter)
         if name == _first_word(words):
-            called = importlib.import_module(f"conformance.cli.commands.{module}")
+            called = attached[name].load() if name in attached else _own_command(name)
             command.description, command.epilog = called.DESCRIPTION, called.EXAMPLES
             called.add_arguments(command)
             overlay_options.add_overlay_options(name, command)
@@ -120,6 +130,19 @@ def _run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     overlay_options.use_source_option(_first_word(words), options)
     overlay_options.use_overlay(_first_word(words), options)
     return int(called.run(options))
+
+
+def _own_command(name: str) -> ModuleType:
+    """The module of a command in COMMANDS. Raises MissingDistributionError."""
+    module = COMMANDS[name][0]
+    distribution = next((each for each, names in OF_OTHERS.items() if name in names), "conformance")
+    return module_of(distribution, f"cli.commands.{module}", name)
+
+
+def _attached() -> dict[str, importlib.metadata.EntryPoint]:
+    """The commands of other distributions than ours, by name."""
+    found = {each.name: each for each in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+    return {name: each for name, each in found.items() if name not in COMMANDS}
 
 
 def _separate_optional_values(words: Sequence[str]) -> list[str]:
@@ -141,6 +164,9 @@ def _command_lines() -> Iterator[str]:
     for number, (group, commands) in enumerate(GROUPS.items()):
         yield f"{'' if number == 0 else chr(10)}{group}:"
         yield from (f"  {name:<{width}}  {text}" for name, (_, text) in commands.items())
+    if attached := _attached():
+        yield "\nof other packages:"
+        yield from (f"  {name:<{width}}  {each.value}" for name, each in attached.items())
 
 
 def _escape_what_no_locale_has() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from conformance.bisection.cause_blamer import blame_causes
-from conformance.bisection.sides import INSTALLED, Side, parse_side
 from conformance.cli.run_options import find_baseline
 from conformance.devices.environment import torch_build
+from conformance.distributions import LAB, module_of
 from conformance.errors import ConformanceError
 from conformance.review.cause_functions import CauseFunctions, compared_with, keep_functions, kept_functions
 from conformance.review.causes import Cause
@@ -15,6 +15,9 @@ from conformance.review.review import Review
 from conformance.storage.runs import Run
 from conformance.storage.snapshots import torch_release
 from conformance.words import pluralise
+
+if TYPE_CHECKING:
+    from conformance.bisection.sides import Side
 
 OPTION = "--blame"
 
@@ -26,8 +29,9 @@ class BlamedSidesError(ConformanceError, ValueError):
 def sides(word: str, run: Run, baseline: str | None) -> tuple[Side, Side]:
     """The torch of the old texts, which `word` names unless the baseline run says it, and that of the run.
 
-    Raises BlamedSidesError, and what parse_side raises.
+    Raises BlamedSidesError, MissingDistributionError, and what parse_side raises.
     """
+    parse_side = module_of(LAB, "bisection.sides", OPTION).parse_side
     new = parse_side(_word_of(run, "the run"), OPTION)
     if word:
         old = parse_side(word, OPTION)
@@ -55,11 +59,12 @@ def _word_of(run: Run, name: str) -> str:
             f"{OPTION}: {name} is of torch {made}, and torch {here} is installed here: use the Python of that run, or "
             f"name its torch with {OPTION}=VENV"
         )
-    return INSTALLED
+    return str(module_of(LAB, "bisection.sides", OPTION).INSTALLED)
 
 
 def blame(run: Run, review: Review, causes: Sequence[Cause], both: tuple[Side, Side], tables: Sequence[str]) -> int:
     """Finds the functions of those causes that have none yet, and prints and keeps each; 1 if one has none then."""
+    blame_causes = module_of(LAB, "bisection.cause_blamer", OPTION).blame_causes
     known = known_functions(run, review)
     open_causes = [cause for cause in causes if cause.id not in known or not known[cause.id].functions]
     print(f"{pluralise(len(open_causes), 'cause')} to blame, from {both[0].name} to {both[1].name}", flush=True)

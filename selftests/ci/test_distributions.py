@@ -1,4 +1,4 @@
-"""The two distributions: what each holds, and what works with one of them and with both."""
+"""The distributions: what each holds, and what works with some of them and with all."""
 
 from __future__ import annotations
 
@@ -59,22 +59,23 @@ def metadata_of(wheel: Path) -> email.message.Message:
 
 @pytest.mark.long("it builds both wheels from a clean checkout and installs them")
 def test_author_of_own_cases_installs_less_than_4_mb(distributions):
-    with zipfile.ZipFile(distributions.harness) as file:
-        assert sum(each.file_size for each in file.infolist()) < MOST
+    assert sum(sum(files_of(wheel).values()) for wheel in distributions.parts) < MOST
 
 
 @pytest.mark.long("it builds both wheels from a clean checkout and installs them")
 def test_wheels_share_no_file_and_have_all(distributions):
-    harness, suite = files_of(distributions.harness), files_of(distributions.suite)
-    assert not set(harness) & set(suite)
+    all_parts = [name for wheel in distributions.parts for name in files_of(wheel)]
+    harness, suite = set(all_parts), files_of(distributions.suite)
+    assert len(all_parts) == len(harness)
+    assert not harness & set(suite)
     assert not [name for name in harness if name.startswith(SUITE)]
-    assert {"conformance/py.typed", "conformance/plugin.py", "conformance/devices/targets.toml"} <= set(harness)
+    assert {"conformance/py.typed", "conformance/plugin.py", "conformance/devices/targets.toml"} <= harness
     pages = {f"conformance/{name}" for name in distributions.sources if re.match(r"docs/[^/]*\.md$", name)}
     package = {name for name in distributions.sources if name.startswith("conformance/")} | pages
     assert set(suite) == {name for name in package if name.startswith(SUITE)}
     beside = {f"conformance/docs/{name}" for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")}
     upstream = {name for name in harness if name.startswith("conformance/docs/upstream/")}
-    assert set(harness) - beside - upstream == package - set(suite)
+    assert harness - beside - upstream == package - set(suite)
 
 
 @pytest.mark.long("it builds both wheels from a clean checkout and installs them")
@@ -125,9 +126,17 @@ def test_links_of_the_page_lead_to_the_repository(tmp_path):
 
 @pytest.fixture(scope="module")
 def venv(tmp_path_factory, distributions):
-    """A virtual environment with the harness alone."""
+    """A virtual environment with all parts and no cases."""
     made = wheels.new_venv(tmp_path_factory.mktemp("venv"))
-    made.install(distributions.harness)
+    made.install(*distributions.parts)
+    return made
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory, distributions):
+    """A virtual environment with the suite and the generator, without lab and page."""
+    made = wheels.new_venv(tmp_path_factory.mktemp("alone"))
+    made.install(distributions.harness, distributions.generator)
     return made
 
 
@@ -212,11 +221,61 @@ def test_commands_without_the_suite_work_for_own_cases(tmp_path, venv):
     assert status == 0, text
 
 
+@pytest.mark.long("it builds all wheels from a clean checkout and installs them")
+@pytest.mark.parametrize(
+    ("words", "distribution"),
+    [
+        (("conformance", "minimise", "test_scale.py::scale/double-f32"), "minimise is in conformance-lab"),
+        (("conformance", "report"), "report is in conformance-page"),
+        (("conformance", "show", "test_scale.py::scale/double-f32", *SM90, "--html"), "--html is in conformance-page"),
+        (("pytest", "--conformance-explore", "1"), "--explore is in conformance-lab"),
+        (("pytest", "--conformance-report", "r.html"), "--report is in conformance-page"),
+    ],
+    ids=" ".join,
+)
+def test_a_part_that_is_not_installed_is_named(tmp_path, alone, words, distribution):
+    (tmp_path / "test_scale.py").write_text(SCALE)
+    status, text = ran(alone, tmp_path, *words)
+    assert status in (2, 4), text
+    assert f"{distribution}: pip install {distribution.partition(' is in ')[2]}\n" in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.long("it builds all wheels from a clean checkout and installs them")
+def test_the_suite_without_lab_and_page_runs_cases(tmp_path, alone):
+    (tmp_path / "test_scale.py").write_text(SCALE)
+    selected = ("--target", "cpu_avx2", "-k", "f32", "--checks", "numerics,requirements")
+    status, text = ran(alone, tmp_path, "pytest", "-p", "conformance.plugin", *selected)
+    assert (status, "1 item = 1 passed" in text) == (0, True), text
+
+
+GENERATED = """
+import torch, conformance, sys
+found = conformance.generate(torch.sin, torch.ones(20), device="cpu_avx2")
+print(found.facts.value("kernels"), found.run().sum().item())
+assert not [name for name in sys.modules if name.partition(".")[0] in ("pytest", "_pytest", "rich", "xdist")]
+conformance.case
+"""
+
+
+@pytest.mark.long("it builds all wheels from a clean checkout and installs them")
+def test_the_generator_alone(tmp_path, tmp_path_factory, distributions):
+    venv = wheels.new_venv(tmp_path_factory.mktemp("generator"))
+    venv.install(distributions.generator)
+    (tmp_path / "generated.py").write_text(GENERATED)
+    status, text = ran(venv, tmp_path, "generated")
+    assert status == 1
+    assert text.startswith("1 16.82")
+    assert text.endswith("MissingDistributionError: conformance.case is in conformance: pip install conformance\n")
+    status, text = ran(venv, tmp_path, "conformance", "list")
+    assert (status, text) == (2, "error: the commands are in conformance: pip install conformance\n")
+
+
 @pytest.mark.long("it builds both wheels from a clean checkout and installs them")
 def test_with_the_suite_and_after_uninstalling_either(tmp_path, tmp_path_factory, distributions):
     both = wheels.new_venv(tmp_path_factory.mktemp("both"))
     suite = wheels.thinned(distributions.suite, tmp_path / "thinned")
-    both.install(distributions.harness, suite)
+    both.install(*distributions.parts, suite)
     status, text = ran(both, tmp_path, "conformance", "list", "hflip-224-u8-contiguous")
     assert (status, text.split()[0]) == (0, "flip/hflip-224-u8-contiguous")
     words = ("--pyargs", "conformance.ops.test_flip", "--target", "cuda_sm90", "-k", "hflip and 224-u8-contiguous")
@@ -230,7 +289,8 @@ def test_with_the_suite_and_after_uninstalling_either(tmp_path, tmp_path_factory
     assert status == 2, text
     assert MISSING in text
     both.install(suite)
-    both.pip("uninstall", "-y", "conformance")
+    parts = [each.name.partition("-")[0].replace("_", "-") for each in distributions.parts]
+    both.pip("uninstall", "-y", *parts)
     left = {path.relative_to(package) for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc"}
     names = {Path(name).relative_to("conformance") for name in files_of(suite)}
     assert left == names

@@ -73,15 +73,16 @@ def test_workflow_of_the_example_tries_torches_of_the_table_and_accepts_nothing(
 
 
 @pytest.mark.long("it builds the wheels and installs an example from them")
-@pytest.mark.parametrize("source", ["an index", "a wheel", "a checkout"])
+@pytest.mark.parametrize("source", ["an index", "wheels", "a checkout"])
 def test_workflow_of_the_example_installs_from(source, tmp_path, distributions):
     """The command of the workflow, where pip finds the package so. torch and what else is installed are left out."""
     [command] = re.findall(r"- run: (pip install .*)", (LOSSES / ".github/workflows/test.yml").read_text())
     project = tmp_path / "losses"
     shutil.copytree(LOSSES, project, ignore=shutil.ignore_patterns(".conformance", "*.egg-info"))
     (project / "wheels").mkdir()
-    shutil.copy2(distributions.harness, project / "wheels")
-    variable = {"an index": "", "a wheel": "wheels/conformance-*.whl", "a checkout": str(REPOSITORY)}[source]
+    for wheel in distributions.parts:
+        shutil.copy2(wheel, project / "wheels")
+    variable = {"an index": "", "wheels": "wheels/conformance*.whl", "a checkout": str(REPOSITORY)}[source]
     own = command.removeprefix("pip install ").partition("}} ")[2].partition("}} ")[2]
     report = ["--dry-run", "--no-deps", "--ignore-installed", "--no-build-isolation", "--no-index", "--report", "-"]
     words = f"{sys.executable} -m pip -q --disable-pip-version-check install {' '.join(report)} {own}"
@@ -96,5 +97,7 @@ def test_workflow_of_the_example_installs_from(source, tmp_path, distributions):
     )
     assert ran.returncode == 0, ran.stderr
     installed = {each["metadata"]["name"] for each in json.loads(ran.stdout)["install"]}
-    assert installed == ({"losses"} if source == "an index" else {"losses", "conformance"})
+    ours = {f"conformance{each}" for each in ("", "-generator", "-lab", "-page")}
+    expected = {"an index": set(), "wheels": ours, "a checkout": {"conformance"}}[source]
+    assert installed == {"losses"} | expected
     assert 'test = ["conformance' in (project / "pyproject.toml").read_text(), "an index gives what the extra names"

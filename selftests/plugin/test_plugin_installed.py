@@ -96,8 +96,8 @@ def test_imports_little_into_other_projects(tmp_path, installed):
     suite = Suite(tmp_path, conftest=NAMES)
     suite.write("test_theirs.py", FOREIGN)
     configuration = "conformance.harness.configuration"
-    names = ["conformance", "conformance.cases", "conformance.cases.roots", "conformance.errors", "conformance.harness"]
-    names.append(configuration)
+    names = ["conformance", "conformance.cases", "conformance.cases.roots"]
+    names += ["conformance.distributions", "conformance.errors", "conformance.harness", configuration]
     modules = ("ini_options", "initial_conftests", "pytest_options", "short_names")
     names += [f"{configuration}.{name}" for name in modules]
     names += ["conformance.plugin", "conformance.settings"]

@@ -35,7 +35,7 @@ def vendor(tmp_path_factory, distributions):
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "wheel", "--no-deps"]
         subprocess.run([*pip, "--no-build-isolation", "-w", str(folder / "wheels"), str(source)], check=True)
         [wheel] = (folder / "wheels").glob("*.whl")
-        wheels.install_to(folder / "site", [distributions.harness, distributions.suite, wheel])
+        wheels.install_to(folder / "site", [*distributions.parts, distributions.suite, wheel])
 
     folder = wheels.once(tmp_path_factory, "vendor", install)
     return {"PYTHONPATH": str(folder / "site")}

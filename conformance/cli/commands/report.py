@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance import atomic_files
-from conformance.bench import BenchError
-from conformance.bench.report import Report
 from conformance.cli.joined_audits import join_audits
 from conformance.cli.run_options import find_baseline, find_run
 from conformance.devices.targets import targets
+from conformance.distributions import LAB, module_of
 from conformance.storage.runs import LAST, RunError
 from conformance.words import pluralise
 
@@ -81,11 +80,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises RunError, BenchError and KnownFailureError, and OSError for a file that cannot be written."""
+    """Raises RunError, MissingDistributionError, KnownFailureError, and OSError for a file that cannot be written."""
     if arguments.audit:
         return _join_audits(arguments)
     if len(arguments.bench) > 2:
-        raise BenchError(f"--bench compares two files at most, and {len(arguments.bench)} are given")
+        raise RunError(f"--bench compares two files at most, and {len(arguments.bench)} are given")
     from conformance.report.changes import changes_of
     from conformance.report.columns import cells_of
     from conformance.report.further_pages import further_pages
@@ -99,9 +98,12 @@ def run(arguments: argparse.Namespace) -> int:
     if not (arguments.output or arguments.markdown or arguments.json or arguments.junit):
         arguments.output = Path("report.html")
     if (arguments.bench or arguments.history) and not arguments.output:
-        raise BenchError("--bench and --history add a page to the HTML file: name it with -o FILE")
+        raise RunError("--bench and --history add a page to the HTML file: name it with -o FILE")
     past = read_history(arguments.history) if arguments.history else []
-    measured = [Report.read(file).summary() for file in arguments.bench]
+    measured = []
+    if arguments.bench:
+        report_of_bench = module_of(LAB, "bench.report", "--bench").Report
+        measured = [report_of_bench.read(file).summary() for file in arguments.bench]
     title = arguments.title
     if arguments.compare:
         return _compare(arguments, measured, past)

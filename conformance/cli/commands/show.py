@@ -27,7 +27,6 @@ from conformance.cli.case_options import (
     project_targets,
     selected_parts,
 )
-from conformance.cli.explained_page import write_explanations
 from conformance.cli.highlighting import highlighted
 from conformance.cli.kernel_sections import kernel_sections
 from conformance.cli.numerics_verdict import numerics_verdict
@@ -36,6 +35,7 @@ from conformance.compiler.compiler import Compiler, compiler_here
 from conformance.compiler.large_sizes import size_choices
 from conformance.compiler.same_bits import verdicts
 from conformance.devices.targets import Target, TargetError
+from conformance.distributions import PAGE, module_of
 from conformance.errors import ConformanceError
 from conformance.generated.capture_texts import origin
 from conformance.terminal import heading
@@ -176,6 +176,7 @@ def _write_page(compiler: Compiler, word: str, options: AdhocOptions, arguments:
     case, target_name = resolve_case(word, known, options)
     print_shadowed(word, case)
     targets = targets or [compiler.target(target_name or _project_target(known))]
+    write_explanations = module_of(PAGE, "cli.explained_page", "--html").write_explanations
     file, said = write_explanations(compiler, case, targets, deviceless=arguments.deviceless)
     print(f"{file}: {said}")
     return 0
