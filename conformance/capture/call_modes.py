@@ -8,6 +8,8 @@ from typing import Any
 
 #: Values of @case(mode=...). "autocast" casts to torch.autocast's default: bfloat16 on cpu and xpu, float16 on cuda.
 MODES = ("plain", "no_grad", "inference", "autocast")
+#: Those in which nothing has a gradient.
+WITHOUT_GRADIENT = ("no_grad", "inference")
 
 
 @contextlib.contextmanager

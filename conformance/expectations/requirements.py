@@ -1,5 +1,7 @@
 """Requirements: facts that a case's author demands by hand. They apply on every torch; accepting never changes them.
 
+Each case is required to have no graph break, unless it declares the fact: what runs beside the graph is not compared.
+
     require={"all": {"kernels": 1, "fallbacks": []},
              "cpu u8": {"vectorised": "yes"},
              "gpu": {"kernels": "<=2", "same_code_as": "smooth_l1_loss_shortcut"}}
@@ -14,6 +16,7 @@ properties of docs/same-bits.md.
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from conformance.cases import sample_selection
 from conformance.cases.bit_variants import PROPERTIES, SAME
 from conformance.cases.case import CaseError
 from conformance.cases.selectors import DeclarationError, applying, parse_torch_range, values_for
@@ -51,6 +55,8 @@ class RequirementError(ConformanceError, AssertionError):
     """A capture that does not meet its case's requirements."""
 
 
+#: The fact that counts graph breaks.
+BREAKS = "graph_breaks"
 #: Facts of which the first line of the message names the one that is lost: causes before their effects.
 _CAUSES = ("graph_breaks", "matches", "patterns", "operators", "fallbacks", "extern", "layout_changes", "kernels")
 #: So many characters of a fact's value, or of what is there instead, are in the first line.
@@ -82,7 +88,10 @@ def check(
     Raises DeclarationError for a fact that does not exist.
     """
     judged = []
-    for fact, wanted in wanted_facts(case, target).items():
+    wanted_here, advice = wanted_facts(case, target), _advice(case, target)
+    if breaks := undeclared_breaks(case, _value(facts, BREAKS)):
+        wanted_here, advice = {BREAKS: 0} | wanted_here, advice_on_breaks(case, breaks)
+    for fact, wanted in wanted_here.items():
         if fact in PARTNER_FACTS:
             if code_of is None:
                 raise DeclarationError(f"{case.id}: {fact} needs the code of {wanted!r}: pass code_of")
@@ -95,13 +104,39 @@ def check(
             judged.append(_judge_bits(wanted, bits_of(wanted)))
         else:
             judged.append(_judge(f"{case.id} on {target.name}", fact, wanted, facts))
+    return _lines_or_error(f"{case.id} on {target.name}", judged, facts, advice)
+
+
+def undeclared_breaks(case: Case, count: Any) -> int:
+    """How many graph breaks there are of a case that declares nothing about them; 0 for a sample of an operator.
+
+    `count`: the value of the fact; None where nothing was compiled.
+    """
+    declared = (fact for _, _, wanted in _declarations(case) for fact in wanted)
+    if BREAKS in (fact.partition(".")[0] for fact in declared) or sample_selection.of_case(case.id):
+        return 0
+    return count if isinstance(count, int) else 0
+
+
+def advice_on_breaks(case: Case, count: int) -> str:
+    """What to do about graph breaks that a case does not declare."""
+    return (
+        "what is between the parts runs in eager, and is compared with itself: remove what breaks the graph, or "
+        f"declare require={{'all': {{'{BREAKS}': {count}}}}} in test_{case.name} of {case.file.name}"
+    )
+
+
+def _value(facts: FactValues, name: str) -> Any:
+    with contextlib.suppress(LookupError):
+        return facts.value(name)
+    return None
+
+
+def _advice(case: Case, target: Target) -> str:
     selectors = ", ".join(repr(each) for each in applying(case.require, case, target))
-    return _lines_or_error(
-        f"{case.id} on {target.name}",
-        judged,
-        facts,
+    return (
         f"fix the cause, or edit `require` of test_{case.name} in {case.file.name}, at {selectors}: "
-        f"{reference('public-names', 'keywords-of-case')}; accepting snapshots never changes a requirement",
+        f"{reference('public-names', 'keywords-of-case')}; accepting snapshots never changes a requirement"
     )
 
 

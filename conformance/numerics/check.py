@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from conformance.capture.call_modes import WITHOUT_GRADIENT
 from conformance.capture.observers.dynamo import Compiles, compiles
 from conformance.capture.tf32 import without_tf32
 from conformance.cases import kept_state, later_calls, other_inputs, run_values, special_values
@@ -137,7 +138,8 @@ def check_numerics(
     if others is not None and not policy.raises and not any(each.call in ORDINARY_CALLS for each in problems):
         problems += others(case, policy, comparison)
     if not problems and not policy.raises and not _has_every_value(case):
-        undecided = comparison.decisiveness.problems(policy.fill)
+        asks_gradient = bool(case.grad) and case.mode not in WITHOUT_GRADIENT
+        undecided = list(comparison.decisiveness.problems(policy.fill, asks_gradient=asks_gradient))
         if run_values.current().seed:  # cases declare what holds for the values of the default seed
             comparison.notes += [problem.text for problem in undecided]
         else:

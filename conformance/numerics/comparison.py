@@ -187,6 +187,7 @@ class CallComparison:
         cotangents = self._cotangents_for(eager)
         if comparable == list(eager.outputs):
             eager.backward(cotangents)
+            self.comparison.decisiveness.derives |= any(each is not None for each in eager.gradients.values())
             try:
                 got.backward(cotangents)
             except Exception as error:

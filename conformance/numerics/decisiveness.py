@@ -29,6 +29,8 @@ class Decisiveness:
         self._found: dict[str, set[str]] = {}  # title of the tensor → its constants, or _VARIES
         #: Whether eager returned, changed or derived anything in some call.
         self.compares = False
+        #: Whether some call of eager gave an input a gradient.
+        self.derives = False
         self._passing: dict[str, set[str]] = {}  # title of the tensor → the mistakes that passed in each call so far
 
     def add(self, title: str, tensor: torch.Tensor) -> None:
@@ -61,8 +63,14 @@ class Decisiveness:
         """Whether each tensor that was one constant so far is declared as such. `fill`: as in `problems`."""
         return self._constant().keys() <= fill.keys()
 
-    def problems(self, fill: Mapping[str, str]) -> Iterator[Problem]:
-        """A problem for each tensor that nothing can be wrong with. `fill`: see cases/tolerance_policy.py."""
+    def problems(self, fill: Mapping[str, str], *, asks_gradient: bool = False) -> Iterator[Problem]:
+        """A problem for each tensor that nothing can be wrong with.
+
+        `fill`: see cases/tolerance_policy.py. `asks_gradient`: the case is one of a backward.
+        """
+        if asks_gradient and not self.derives:
+            text = "no result has a gradient, so no backward is compared: leave `grad` out, or return what has one"
+            yield Problem("", "nothing compared", text)
         if not self.compares:
             text = "the function returns nothing and changes no input, so nothing is compared: return the result"
             yield Problem("", "nothing compared", text)

@@ -1,5 +1,7 @@
 """Requirements: selectors, wanted values, partners, and declarations that are refused."""
 
+from dataclasses import replace
+
 import pytest
 
 from conformance import case, tensor
@@ -107,6 +109,23 @@ def test_the_message_says_all_that_is_not_met():
     )
 
 
+def test_a_graph_break_has_to_be_declared():
+    """Also where nothing else is required, and not by a sample of the sweep."""
+    broken = Values(kernels=1, graph_breaks=2)
+    (f32, *_) = cases_of({})
+    with pytest.raises(RequirementError, match="on cpu_avx2: graph_breaks: wanted 0, got 2") as caught:
+        check(f32, CPU, broken)
+    assert str(caught.value).splitlines()[-1] == (
+        "what is between the parts runs in eager, and is compared with itself: remove what breaks the graph, or declare "
+        "require={'all': {'graph_breaks': 2}} in test_add of test_requirements.py"
+    )
+    for declared in ({"all": {"graph_breaks": 2}}, {"gpu": {"graph_breaks": "<=9"}}):
+        check(cases_of(declared)[0], CPU, broken)
+    sample = replace(f32, operator="opinfo", name="abs", labels=("f32", "forward", "sample0"))
+    check(sample, CPU, broken)
+    check(f32, CPU, Values(code="none"))
+
+
 def test_the_first_line_names_a_cause_before_its_effects():
     wanted = {"kernels": 1, "fallbacks": [], "operators.aten.mm": 1, "graph_breaks": 0}
     got = {"kernels": 2, "fallbacks": ["aten.sort"], "operators.aten.mm": 0, "graph_breaks": 1}
@@ -114,7 +133,7 @@ def test_the_first_line_names_a_cause_before_its_effects():
     for place, fact in enumerate(order):
         f32 = cases_of({"all": {name: wanted[name] for name in wanted if name in order[place:]}})[0]
         with pytest.raises(RequirementError) as caught:
-            check(f32, CPU, Values(got))
+            check(f32, CPU, Values({name: got[name] for name in order[place:]}))
         assert f" on cpu_avx2: {fact}: wanted {wanted[fact]!r}, got {got[fact]!r}" in str(caught.value).split("\n")[0]
 
 

@@ -44,6 +44,17 @@ def test_a_function_without_a_result_is_not_compared():
     assert "write a known failure" not in str(raised.value)
 
 
+@pytest.mark.parametrize("mode", ["plain", "no_grad"])
+@pytest.mark.parametrize("function", [lambda x: x.detach() * 2, lambda x: x > 0], ids=["detached", "a comparison"])
+def test_a_backward_that_was_asked_for_and_not_made(function, mode):
+    a_case = case_of(function, x=tensor(8, 50), grad=True, mode=mode)
+    if mode == "no_grad":
+        check_numerics(a_case, function, "cpu")
+    else:
+        with pytest.raises(NumericsError, match="no result has a gradient, so no backward is compared"):
+            check_numerics(a_case, function, "cpu")
+
+
 def test_a_change_of_an_input_is_compared():
     def function(x):
         x.mul_(2)

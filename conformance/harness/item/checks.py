@@ -23,6 +23,7 @@ from conformance.compiler.random_functions import RANDOM, compared
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.errors import ConformanceError, NotStoredError, first_line
+from conformance.expectations.requirements import BREAKS, undeclared_breaks
 from conformance.facts import double_precision
 from conformance.generated.capture_texts import code_text
 from conformance.harness.item import audit as item_audit
@@ -193,7 +194,7 @@ class _ItemRun:
         self.record.facts, self.record.fact_values = found.lines(), found.values()
         if not self.target.has_fp64:
             self.record.needs_fp64 = "; ".join(double_precision.reasons(capture))
-        if self.case.has_stored_code:
+        if self.case.has_stored_code and not self._has_undeclared_breaks():
             self.record.text = canonical_text(snapshot_text(capture, self.record.facts, self.target.device))
         self.record.seconds = capture.seconds
         self._check_numerics_once(captured)
@@ -466,7 +467,12 @@ class _ItemRun:
 
     def _check_code(self) -> None:
         self._skip_if_combined()
+        if self._has_undeclared_breaks():
+            raise SkipError("a graph break that the case does not declare: its code is neither compared nor stored")
         self.code.check()
+
+    def _has_undeclared_breaks(self) -> bool:
+        return bool(undeclared_breaks(self.case, self.record.fact_values.get(BREAKS)))
 
     def _skip_if_combined(self) -> None:
         if self.case.combined:
