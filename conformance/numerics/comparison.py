@@ -29,6 +29,7 @@ from conformance.numerics.cotangents import EXPANDED, random_cotangent
 from conformance.numerics.decisiveness import Decisiveness
 from conformance.numerics.error_profile import ErrorProfiles
 from conformance.numerics.float64 import computing_in_float64
+from conformance.numerics.gradient_layouts import without_layouts_of_eager
 from conformance.numerics.measurement import NEIGHBOURS, Measurement, bits_equal, measure, ulp_of
 from conformance.numerics.outcome import Arguments, Outcome, call, ends_the_check
 from conformance.numerics.perturbation import PERTURBATIONS, perturbed_arguments, perturbed_cotangents
@@ -199,7 +200,9 @@ class CallComparison:
         problems += self._value_problems("inputs", kept, got, eager, reference)
         # With another layout of inputs or cotangents, autograd promises none. Special values cannot change a layout.
         layout = self.layout and not (self.cotangent_layout or self.special or other_inputs.is_name(self.call))
-        problems += messages.gradient_problems(got, eager, layout, self.comparison.notes)
+        notes = self.comparison.notes
+        of_gradients = list(messages.gradient_problems(got, eager, layout, notes))
+        problems += without_layouts_of_eager(of_gradients, got, lambda: self._call(self.eager), cotangents, notes)
         both = [
             name
             for name, gradient in eager.gradients.items()

@@ -66,6 +66,16 @@ def test_other_strides_of_a_gradient():
     assert found == {(call, "gradient of x", "strides") for call in ("first", "second")}
 
 
+def test_strides_that_eager_has_for_a_cotangent_that_is_stored_like_the_result():
+    """Eager stores the gradient of exp as the cotangent is stored: by rows, or by columns as x and the result are."""
+    a_case = case_of(exp, x=tensor(5, 7, layout="transposed"), grad=True)
+    comparison = check_numerics(a_case, exp_with(lambda cotangent, y: torch.empty_like(y).copy_(cotangent * y)), "cpu")
+    (note,) = {each for each in comparison.notes if "either is right" in each}
+    assert note.startswith("gradient of x: strides are (1, 5), eager's are (7, 1)")
+    with_gaps = exp_with(lambda cotangent, y: torch.stack([cotangent * y] * 2, 2)[:, :, 0])
+    assert problems(a_case, with_gaps) == {(call, "gradient of x", "strides") for call in ("first", "second")}
+
+
 @pytest.mark.parametrize("shape", [(9,), (5, 7), (2, 5, 7), (2, 3, 5, 7), (2, 2, 3, 5, 7)])
 def test_a_backward_that_takes_every_cotangent_for_contiguous(shape):
     """It reads a permuted one in the order of its memory. Nothing else is wrong."""
