@@ -116,8 +116,8 @@ def test_a_graph_break_has_to_be_declared():
     with pytest.raises(RequirementError, match="on cpu_avx2: graph_breaks: wanted 0, got 2") as caught:
         check(f32, CPU, broken)
     assert str(caught.value).splitlines()[-1] == (
-        "what is between the parts runs in eager, and is compared with itself: remove what breaks the graph, or declare "
-        "require={'all': {'graph_breaks': 2}} in test_add of test_requirements.py"
+        "what is between the parts runs in eager, and is compared with itself: remove what breaks the graph, or "
+        "declare require={'all': {'graph_breaks': 2}} in test_add of test_requirements.py"
     )
     for declared in ({"all": {"graph_breaks": 2}}, {"gpu": {"graph_breaks": "<=9"}}):
         check(cases_of(declared)[0], CPU, broken)
