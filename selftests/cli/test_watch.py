@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,6 +22,8 @@ from conformance.cli.main import main
 from conformance.cli.watching.answers import Result
 from conformance.cli.watching.failures import failure_text
 from conformance.cli.watching.layer_process import ignore_bytecode_of
+from conformance.cli.watching.layers import STATUS
+from conformance.cli.watching.messages import Channel
 from conformance.cli.watching.watcher import Answered, Begun
 from conformance.devices.environment import torch_build
 from conformance.sources.torch_source import installed_files
@@ -183,6 +186,29 @@ def test_saves_are_answered_until_ctrl_c(checkout, tmp_path):
     os.kill(watching.process.pid, signal.SIGINT)
     assert watching.process.wait(LIMIT) == 130
     assert watching.has_ended(processes)
+
+
+TWO_AT_ONCE = """
+import socket, sys
+from conformance.cli.watching.layer_process import _Layer
+from conformance.cli.watching.messages import Channel
+
+_Layer(Channel(socket.socket(fileno=int(sys.argv[1]))), {"folder": "", "role": "compiler"})._serve()
+"""
+
+
+def test_requests_that_arrive_together_are_both_answered():
+    own, its = socket.socketpair()
+    with its:
+        words = [sys.executable, "-c", TWO_AT_ONCE, str(its.fileno())]
+        layer = subprocess.Popen(words, env=environment({}), pass_fds=[its.fileno()])
+    own.settimeout(LIMIT)
+    request = f'{{"role": "{STATUS}", "pid": 1}}\n'
+    own.sendall(2 * request.encode())  # one read takes both
+    channel = Channel(own)
+    assert [channel.receive(), channel.receive()] == [{"status": 0}] * 2
+    channel.close()
+    assert layer.wait(LIMIT) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -100,11 +100,12 @@ class _Layer:
     def _serve(self) -> None:
         """Returns in a fork, which has the next role."""
         while True:
-            ready = select.select([self._channel.fileno(), *self._children], [], [])[0]
-            for descriptor in self._children.keys() & set(ready):
-                self._reap(descriptor)
-            if self._channel.fileno() not in ready:
-                continue
+            if not self._channel.has_message():
+                ready = select.select([self._channel.fileno(), *self._children], [], [])[0]
+                for descriptor in self._children.keys() & set(ready):
+                    self._reap(descriptor)
+                if self._channel.fileno() not in ready:
+                    continue
             request = self._channel.receive()
             if request is None:
                 self._end()

@@ -34,6 +34,10 @@ class Channel:
         line, _, self._rest = self._rest.partition(b"\n")
         return json.loads(line)
 
+    def has_message(self) -> bool:
+        """Whether a whole message was read with the one before it: `select` does not know of it."""
+        return b"\n" in self._rest
+
     def arrived(self) -> Iterator[dict[str, Any]]:
         """The messages that arrived, once `select` says that there is something. Raises EOFError at the end of all."""
         if not self._read():
