@@ -311,6 +311,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     cases = getattr(metafunc.function, "cases", None)
     if cases is None or "conformance_item" not in metafunc.fixturenames:
         return
+    collected_declarations.refuse_parametrised(metafunc.definition)
     session = _session(metafunc.config)
     combined = metafunc.function.combined() if session.settings.thorough else []
     cases, combined = (chosen_options.laid_over(each, session.settings) for each in (cases, combined))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from conformance.cases.case import Case, cases_of
+from conformance.cases.first_mistakes import parametrised
 from conformance.cases.roots import OPS, is_own_case_file
 from conformance.harness.collected import is_conformance_item
 from conformance.harness.configuration import pytest_options
@@ -22,6 +23,13 @@ def tests_of(items: Sequence[pytest.Item]) -> list[Any]:
     """The functions with cases in the modules of the collected items."""
     modules = {item.module: None for item in items if isinstance(item, pytest.Function) and is_conformance_item(item)}
     return [value for module in modules for value in vars(module).values() if cases_of(value)]
+
+
+def refuse_parametrised(function: pytest.Function) -> None:
+    """Raises pytest.UsageError for a function with cases that has pytest's own mark, above @case."""
+    for mark in function.iter_markers("parametrize"):
+        line = cases_of(function.obj)[0].fn.__code__.co_firstlineno
+        raise pytest.UsageError(f"{os.path.relpath(function.path)}:{line}: {function.name}: {parametrised(mark)}")
 
 
 def check(config: pytest.Config, session: Session, tests: Sequence[Any], *, all_imported: bool = True) -> None:

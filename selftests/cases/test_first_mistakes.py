@@ -1,0 +1,108 @@
+"""Mistakes of somebody who writes a first case: one sentence says what is wrong and what would be right."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conformance import case, image, module, tensor
+from conformance.cases.axes import CaseError
+from conformance.cases.nested.modules import ModuleInput
+
+
+def message_of(function=lambda x: x, /, **keywords):
+    if function.__name__ == "<lambda>":
+        function.__name__ = function.__qualname__ = "test_it"
+    with pytest.raises(CaseError) as caught:
+        case(**keywords)(function)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        (tensor((7, 33)), "x.shape is ((7, 33),): the sizes need no brackets of their own: write tensor(7, 33)"),
+        (tensor([7, 33]), "write tensor(7, 33)"),
+        (tensor(torch.Size([7, 33])), "write tensor(7, 33)"),
+        (tensor(()), "write tensor(shape=())"),
+        (tensor((7, -1)), "-1 is no size"),
+        (tensor((20,), (7, 33)), "for one case each tensor(shape=[(20,), (7, 33)])"),
+        (tensor(20, dtype=("f32", "bf16")), "a tuple is one value: for one case each, write ['f32', 'bf16']"),
+        (image((3, 9, 9)), "x.channels is (3, 9, 9): it must be a whole number from 0 on, and one: image(3, size=224)"),
+        (image(3, size=(9, 9)), "x.size is (9, 9): it must be a whole number from 0 on, and one: image(3, size=224)"),
+    ],
+)
+def test_sizes_in_brackets(recipe, message):
+    assert message in message_of(x=recipe)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        (module(torch.nn.Linear), "x.factory is Linear: missing a required argument: 'in_features'; it takes in_feat"),
+        (module(torch.nn.Linear), ", dtype: write module(Linear, in_features=…, out_features=…)"),
+        (module(torch.nn.Linear, *range(9)), "too many positional arguments"),
+        (module(torch.nn.Linear, 3, 5, biass=False), "got an unexpected keyword argument 'biass'"),
+        (module({"a": torch.nn.Identity, "b": lambda size: size}), "write module(lambda, size=…)"),
+    ],
+)
+def test_a_module_that_cannot_be_made_is_refused_when_it_is_declared(recipe, message):
+    assert message in message_of(x=recipe)
+
+
+def test_a_module_is_not_made_when_it_is_declared(monkeypatch):
+    monkeypatch.setattr(ModuleInput, "make", lambda *_: pytest.fail("made"))
+    function = lambda x: x  # noqa: E731
+    function.__name__ = function.__qualname__ = "test_it"
+    assert case(x=module(torch.nn.Linear, 3, out_features=[5, 7], bias=None))(function).cases
+    assert case(x=module(type, 3))(function).cases  # it has no signature
+
+
+def test_a_module_whose_signature_says_nothing_is_refused_when_it_is_made():
+    with pytest.raises(CaseError, match=r"cannot make LSTM: TypeError: .* missing 2 .* \(raised in .*rnn\.py:"):
+        module(torch.nn.LSTM).make({"factory": torch.nn.LSTM})
+
+
+def test_no_brackets_and_no_names():
+    with pytest.raises(CaseError, match=r"test_sum: @case needs brackets .*: write @case\(x=tensor\(20\), y=tensor"):
+
+        @case
+        def test_sum(x, y):
+            return x + y
+
+    with pytest.raises(CaseError, match=r"by the names of parameters: write @case\(x=tensor"):
+        case(tensor(20))
+
+
+def test_what_pytest_knows_and_a_case_does_not():
+    class TestAll:
+        def test_it(self, x):
+            return x
+
+    @pytest.mark.parametrize(("n", "m"), [(1, 2)])
+    def test_marked(x, n, m):
+        return x * n * m
+
+    assert message_of(TestAll.test_it, x=tensor(20)) == (
+        "test_it: cases are functions only: write it outside of the class TestAll, without self"
+    )
+    assert "a list is an axis, write @case(n=[1, 2])" in message_of(test_marked, x=tensor(20), n=1, m=2)
+    assert "or n=[1, 2] for an axis, in place of parametrize" in message_of(lambda x, n: x * n, x=tensor(20))
+    assert "the argument 'tmp_path', and a case takes no fixtures: make" in message_of(
+        lambda x, tmp_path: x + tmp_path, x=tensor(20)
+    )
+
+
+@pytest.fixture
+def sizes():
+    return [1]
+
+
+def test_a_fixture_of_the_file():
+    assert "the argument 'sizes', and a case takes no fixtures" in message_of(lambda x, sizes: x + sizes, x=tensor(20))
+
+
+@pytest.mark.parametrize("name", ["require", "missed", "numerics", "only", "compared_as"])
+def test_keywords_that_are_dicts(name):
+    message = message_of(x=tensor(20), **{name: ["gpu"]})
+    assert message.startswith(f"test_it: {name} is ['gpu']: it must be a dict; ")
