@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from suites import SM90
+from suites import PreloadedSuite as Suite
 
 from conformance import case, image, module, tensor
 from conformance.cases.axes import CaseError
@@ -106,3 +108,60 @@ def test_a_fixture_of_the_file():
 def test_keywords_that_are_dicts(name):
     message = message_of(x=tensor(20), **{name: ["gpu"]})
     assert message.startswith(f"test_it: {name} is ['gpu']: it must be a dict; ")
+
+
+HEAD = """
+import pytest
+from conformance import case, tensor
+
+"""
+WRONG = (
+    HEAD
+    + """
+@case(x=tensor(20), require={"kernels": 1, "all": {"fallbacks": []}})
+def test_one(x): return x * 2
+
+@case(x=tensor(20), missed={"kernels": 1})
+def test_two(x): return x * 2
+
+@case(x=tensor(20), numerics={"cpu": {}, "for": {"factor": 2, "cpu": {"exact": False}}})
+def test_three(x): return x * 2
+"""
+)
+ELSEWHERE = (
+    HEAD
+    + """
+@case(x=tensor(20), only={"xpu": "it is elsewhere"})
+def test_right(x): return x * 2
+"""
+)
+MARKED = (
+    HEAD
+    + """
+@pytest.mark.parametrize("n", [1, 2])
+@case(x=tensor(20), n=1)
+def test_marked(x, n): return x * n
+"""
+)
+
+
+def test_keywords_without_selectors_are_told_in_their_own_file(tmp_path):
+    suite = Suite(tmp_path)
+    suite.write("test_wrong.py", WRONG)
+    suite.write("test_elsewhere.py", ELSEWHERE)
+    ran, found = suite.checks(*SM90, "-k", "right or two")
+    assert ran.lines("test_wrong.py:") == [
+        "test_wrong.py:6: test_one: require={'kernels': 1} has no selector: write require={'all': {'kernels': 1}}",
+        "test_wrong.py:9: test_two: missed={'kernels': 1} has no selector: write missed={'all': {'kernels': 1}}",
+        "test_wrong.py:12: test_three: numerics={'for': {'factor': 2}} has no selector: write numerics={'factor': 2}",
+        "test_wrong.py:12: test_three: numerics={'cpu': {}} has selectors without 'for': write numerics={'for': {'cpu': {}}}",
+    ]
+    assert sorted(outcome for *_, outcome, _ in found) == ["failure", "skipped"]
+    ran.ends(1).has_not("known_failures", "minimise", "Traceback")
+    suite.run(*SM90, "--collect-only").ends(4).has("ERROR: test_wrong.py: test_one: require={'kernels': 1} has no")
+
+
+def test_a_mark_above_a_case(tmp_path):
+    suite = Suite(tmp_path)
+    suite.write("test_marked.py", MARKED)
+    suite.run(*SM90).ends(2).has("test_marked.py:6: test_marked: a case is not parametrised", "write @case(n=[1, 2])")

@@ -12,10 +12,12 @@ import pytest
 from conformance.cases.case import Case, cases_of
 from conformance.cases.first_mistakes import parametrised
 from conformance.cases.roots import OPS, is_own_case_file
-from conformance.harness.collected import is_conformance_item
+from conformance.expectations.requirements import without_selectors
+from conformance.harness.collected import conformance_item, is_conformance_item
 from conformance.harness.configuration import pytest_options
 from conformance.harness.ending import summary
 from conformance.harness.session import Session
+from conformance.harness.subtests import WrongDeclarationsItem
 from conformance.storage.unused import prune_advice, unused_snapshots
 
 
@@ -30,6 +32,25 @@ def refuse_parametrised(function: pytest.Function) -> None:
     for mark in function.iter_markers("parametrize"):
         line = cases_of(function.obj)[0].fn.__code__.co_firstlineno
         raise pytest.UsageError(f"{os.path.relpath(function.path)}:{line}: {function.name}: {parametrised(mark)}")
+
+
+def items_of_wrong_files(items: list[pytest.Item]) -> list[pytest.Item]:
+    """An item for each file in which keywords of @case lack their selectors: it fails with all of them.
+
+    Takes the file's cases out of `items`.
+    """
+    wrong: dict[Path, list[str]] = {}
+    for case in (test.cases[0] for test in tests_of(items)):
+        start = f"{os.path.relpath(case.file)}:{case.fn.__code__.co_firstlineno}: test_{case.name}: "
+        if problems := [f"{start}{each}" for each in without_selectors(case)]:
+            wrong[case.file] = wrong.get(case.file, []) + problems
+    of_wrong = [each for each in items if is_conformance_item(each) and conformance_item(each).case.file in wrong]
+    items[:] = [each for each in items if each not in of_wrong]
+    parents = {conformance_item(each).case.file: each.parent for each in of_wrong if each.parent}
+    return [
+        WrongDeclarationsItem.from_parent(parent, name="declarations", message="\n".join(wrong[file]))
+        for file, parent in parents.items()
+    ]
 
 
 def check(config: pytest.Config, session: Session, tests: Sequence[Any], *, all_imported: bool = True) -> None:
