@@ -10,6 +10,8 @@ from suites import PreloadedSuite as Suite
 from conformance import case, image, module, tensor
 from conformance.cases.axes import CaseError
 from conformance.cases.nested.modules import ModuleInput
+from conformance.cases.outside_tensors import advice
+from conformance.devices.named_devices import own_devices
 
 
 def message_of(function=lambda x: x, /, **keywords):
@@ -150,18 +152,85 @@ def test_keywords_without_selectors_are_told_in_their_own_file(tmp_path):
     suite.write("test_wrong.py", WRONG)
     suite.write("test_elsewhere.py", ELSEWHERE)
     ran, found = suite.checks(*SM90, "-k", "right or two")
+    cpu = {"cpu": {}}
     assert ran.lines("test_wrong.py:") == [
         "test_wrong.py:6: test_one: require={'kernels': 1} has no selector: write require={'all': {'kernels': 1}}",
         "test_wrong.py:9: test_two: missed={'kernels': 1} has no selector: write missed={'all': {'kernels': 1}}",
         "test_wrong.py:12: test_three: numerics={'for': {'factor': 2}} has no selector: write numerics={'factor': 2}",
-        "test_wrong.py:12: test_three: numerics={'cpu': {}} has selectors without 'for': write numerics={'for': {'cpu': {}}}",
+        f"test_wrong.py:12: test_three: numerics={cpu} has selectors without 'for': write numerics={{'for': {cpu}}}",
     ]
     assert sorted(outcome for *_, outcome, _ in found) == ["failure", "skipped"]
     ran.ends(1).has_not("known_failures", "minimise", "Traceback")
-    suite.run(*SM90, "--collect-only").ends(4).has("ERROR: test_wrong.py: test_one: require={'kernels': 1} has no")
 
 
 def test_a_mark_above_a_case(tmp_path):
     suite = Suite(tmp_path)
     suite.write("test_marked.py", MARKED)
     suite.run(*SM90).ends(2).has("test_marked.py:6: test_marked: a case is not parametrised", "write @case(n=[1, 2])")
+
+
+MISMATCH = RuntimeError("Expected all tensors to be on the same device, but found at least two devices")
+
+
+def makes_a_tensor(y):
+    return y * torch.linspace(0, 1, 33)
+
+
+class Net(torch.nn.Module):
+    def forward(self, y):
+        return torch.nn.functional.relu(y) * torch.eye(3)
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        (makes_a_tensor, "torch.linspace(0, 1, 33)"),
+        (lambda y: makes_a_tensor(y) + 1, "torch.linspace(0, 1, 33)"),
+        (Net().forward, ""),
+    ],
+)
+def test_a_tensor_that_the_function_makes(function, call):
+    said = advice(function, {"n": 3, "y": torch.ones(33)}, MISMATCH)
+    assert said.endswith(f": {call}: the result is not on the device of y: write device=y.device") if call else not said
+    assert not advice(function, {"y": torch.ones(33)}, RuntimeError("of another kind, on this device"))
+
+
+def test_a_tensor_that_a_module_makes():
+    said = advice(lambda net, y: net(y), {"net": torch.nn.Sequential(Net()), "y": torch.ones(3)}, MISMATCH)
+    assert "torch.eye(3): the result is not on the device of y: " in said
+
+
+def test_calls_that_name_a_device_come_first():
+    def named(x):
+        return torch.ones(3) + torch.zeros(3, device="cuda") + x.to("cpu:0") + torch.ones(3, device=x.device)
+
+    assert [call.partition(": ")[2] for call in own_devices(named)] == [
+        "x.to('cpu:0')",
+        "torch.zeros(3, device='cuda')",
+    ]
+    assert not own_devices(torch.sin)  # it has no source
+
+
+DEVICES = (
+    HEAD
+    + """
+import torch
+
+@case(x=tensor(20))
+def test_made(x): return x * torch.linspace(0, 1, 20)
+
+@case(x=tensor(20))
+def test_named(x): return x * torch.linspace(0, 1, 20, device="cuda")
+"""
+)
+
+
+@pytest.mark.long("compiles for a pretended device, and calls it emulated")
+def test_a_device_of_its_own(tmp_path):
+    suite = Suite(tmp_path)
+    suite.write("test_devices.py", DEVICES)
+    ran = (
+        suite.run(*SM90).ends(1).has("mismatch\ntest_devices.py:9: torch.linspace(0, 1, 20): the result is not on the")
+    )
+    ran.has("two devices, cpu and cuda:0!\ntest_devices.py:12: torch.linspace(0, 1, 20, device='cuda'): the result is")
+    ran.has_not("known_failures", "minimise", "'reference'")
