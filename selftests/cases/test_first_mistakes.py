@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 import torch
+from checking import case_of
 from suites import SM90
 from suites import PreloadedSuite as Suite
 
 from conformance import case, image, module, tensor
+from conformance.capture.observers.kernels import observing
 from conformance.cases.axes import CaseError
 from conformance.cases.nested.modules import ModuleInput
 from conformance.cases.outside_tensors import advice
 from conformance.devices.named_devices import own_devices
+from conformance.numerics.check import check_numerics
+from conformance.numerics.comparison import NumericsError
 
 
 def message_of(function=lambda x: x, /, **keywords):
@@ -234,3 +238,18 @@ def test_a_device_of_its_own(tmp_path):
     )
     ran.has("two devices, cpu and cuda:0!\ntest_devices.py:12: torch.linspace(0, 1, 20, device='cuda'): the result is")
     ran.has_not("known_failures", "minimise", "'reference'")
+
+
+def branches(x):
+    if x.sum() > 0:
+        return x * 2
+    return x - 1
+
+
+def test_a_branch_on_data_is_named():
+    torch._dynamo.reset()
+    compiled = torch.compile(branches, backend="eager")
+    with observing(), pytest.raises(NumericsError) as caught:
+        check_numerics(case_of(branches, x=tensor(20)), compiled, "cpu")
+    assert "\n`if x.sum() > 0:` branches on data, and Dynamo compiles a way when a call " in str(caught.value)
+    assert "if compiled is right" not in str(caught.value)
