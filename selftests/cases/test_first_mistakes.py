@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from checking import case_of
@@ -14,6 +16,7 @@ from conformance.cases.axes import CaseError
 from conformance.cases.nested.modules import ModuleInput
 from conformance.cases.outside_tensors import advice
 from conformance.devices.named_devices import own_devices
+from conformance.harness.foreign_warnings import no_errors
 from conformance.numerics.check import check_numerics
 from conformance.numerics.comparison import NumericsError
 
@@ -253,3 +256,12 @@ def test_a_branch_on_data_is_named():
         check_numerics(case_of(branches, x=tensor(20)), compiled, "cpu")
     assert "\n`if x.sum() > 0:` branches on data, and Dynamo compiles a way when a call " in str(caught.value)
     assert "if compiled is right" not in str(caught.value)
+
+
+def test_what_torch_says_of_its_own_import_is_not_shown():
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        with no_errors():
+            warnings.warn("`torch.jit.script_method` is deprecated. Please switch", DeprecationWarning, stacklevel=1)
+            warnings.warn("`torch.jit.script` is deprecated: a call of the user's", DeprecationWarning, stacklevel=1)
+    assert [str(each.message)[:18] for each in shown] == ["`torch.jit.script`"]
