@@ -52,5 +52,5 @@ def problem_of_expectations(declared: Mapping[str, Any]) -> str:
 def _is_fixture(fn: Callable[..., Any], name: str) -> bool:
     """Whether the function's file, a conftest, pytest or a plugin of it has a fixture of this name."""
     places = [each for key, each in sys.modules.items() if key.startswith(("_pytest.", "pytest_")) or "conftest" in key]
-    values = [fn.__globals__.get(name), *(getattr(each, name, None) for each in places)]
+    values = [getattr(fn, "__globals__", {}).get(name), *(getattr(each, name, None) for each in places)]
     return any(hasattr(each, "_pytestfixturefunction") or type(each).__name__.startswith("Fixture") for each in values)

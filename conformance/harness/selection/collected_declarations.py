@@ -41,9 +41,9 @@ def items_of_wrong_files(items: list[pytest.Item]) -> list[pytest.Item]:
     """
     wrong: dict[Path, list[str]] = {}
     for case in (test.cases[0] for test in tests_of(items)):
-        start = f"{os.path.relpath(case.file)}:{case.fn.__code__.co_firstlineno}: test_{case.name}: "
-        if problems := [f"{start}{each}" for each in without_selectors(case)]:
-            wrong[case.file] = wrong.get(case.file, []) + problems
+        for problem in without_selectors(case):
+            start = f"{os.path.relpath(case.file)}:{case.fn.__code__.co_firstlineno}: test_{case.name}: "
+            wrong.setdefault(case.file, []).append(f"{start}{problem}")
     of_wrong = [each for each in items if is_conformance_item(each) and conformance_item(each).case.file in wrong]
     items[:] = [each for each in items if each not in of_wrong]
     parents = {conformance_item(each).case.file: each.parent for each in of_wrong if each.parent}
