@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from conformance.capture import call_modes
+from conformance.cases import first_mistakes
 from conformance.cases.axes import Axis, CaseError, declared_rows, is_axis, label_of
 from conformance.cases.inputs import Input, Recipe
 from conformance.cases.nested.groups import assembled, groups_in, members
@@ -179,7 +180,7 @@ class CaseFunction(Protocol):
 
 
 def case(
-    *,
+    *unnamed: Any,
     require: Mapping[str, Mapping[str, Any]] | None = None,
     missed: Mapping[str, Mapping[str, Any]] | None = None,
     numerics: Mapping[str, Any] | None = None,
@@ -252,6 +253,8 @@ def case(
 
     Raises CaseError for a wrong declaration; pytest prints it with the file and line.
     """
+    if problem := first_mistakes.problem_of_unnamed(unnamed):
+        raise CaseError(problem)
 
     def decorate(fn: Callable[..., Any]) -> CaseFunction:
         where = fn.__name__
@@ -261,6 +264,8 @@ def case(
             )
         if vary not in ("product", "one_at_a_time"):
             raise CaseError(f"{where}: vary is {vary!r}; it must be 'product' or 'one_at_a_time'")
+        if problem := first_mistakes.problem_of_function(fn):
+            raise CaseError(f"{where}: {problem}")
         unknown = [name for name in checks if name not in CHECKS]
         if unknown or isinstance(checks, str):
             raise CaseError(f"{where}: checks is {checks!r}; it must be a tuple of {', '.join(CHECKS)}")
@@ -276,6 +281,8 @@ def case(
             "needs": needs,
             "checks": tuple(checks),
         }
+        if problem := first_mistakes.problem_of_expectations(common):
+            raise CaseError(f"{where}: {problem}")
         declaration = _Declaration(fn, declared, common)
         cases = list(declaration.cases(declared_rows(declaration.axes, vary, also, where)))
         repeated = [id_ for id_, count in Counter(each.id for each in cases).items() if count > 1]
@@ -355,10 +362,7 @@ class _Declaration:
     def _refuse_missing_arguments(self, declared: Mapping[str, Any]) -> None:
         missing = [name for name in self.parameters if name not in declared]
         if missing:
-            raise CaseError(
-                f"{self.fn.__name__}: no input is declared for the argument {missing[0]!r}: "
-                f"write @case({missing[0]}=tensor(20))"
-            )
+            raise CaseError(f"{self.fn.__name__}: {first_mistakes.problem_of_missing(self.fn, missing[0])}")
 
     def _refuse_wrong_arguments(self, arguments: Mapping[str, Any]) -> None:
         for name, value in arguments.items():

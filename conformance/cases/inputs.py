@@ -230,8 +230,10 @@ def _problem_of_tensor(values: Mapping[str, Any]) -> str:
 
 def _problem_of_image(values: Mapping[str, Any]) -> str:
     shape = (1, values["channels"], values["size"], values["size"])
-    return _named("size", values["size"], problem_of_size(values["size"])) or _problem_of_tensor(
-        {**values, "shape": shape}
+    return (
+        _named("channels", values["channels"], problem_of_size(values["channels"]))
+        or _named("size", values["size"], problem_of_size(values["size"]))
+        or _problem_of_tensor({**values, "shape": shape})
     )
 
 

@@ -6,10 +6,12 @@ The latter are tensors that are attributes of a module, and neither parameters n
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from conformance.containers import is_module, leaves_of, tensors_of_module
+from conformance.devices.named_devices import own_devices
 from conformance.documentation import reference
 from conformance.errors import ConformanceError
 
@@ -18,12 +20,15 @@ if TYPE_CHECKING:
 
 #: Where it is documented how a case calls a step of an optimizer.
 _OPTIMIZERS_PAGE = reference("numerics", "steps-of-an-optimizer")
+#: What torch says where tensors are on two devices, or on one that is not there.
+_TWO_DEVICES = re.compile("same device|two devices|different devices|device mismatch|not compiled with|no NVIDIA")
 
 
-def advice(fn: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
+def advice(fn: Callable[..., Any], arguments: Mapping[str, Any], error: BaseException | None = None) -> str:
     """A sentence that names such tensors and says what to do instead; "" if there are none.
 
-    `fn` may be a wrapper that functools.wraps made. `arguments`: of a call, by name.
+    `fn` may be a wrapper that functools.wraps made. `arguments`: of a call, by name. `error`: what it raised; where it
+    tells of two devices, the sentence may name calls that name a device, or should.
     """
     if names := _optimizers(inspect.unwrap(fn)):
         return (
@@ -40,12 +45,25 @@ def advice(fn: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
             f"{' and '.join(names)} is a tensor, but neither a parameter nor a buffer, so it stays on the CPU and "
             "keeps its dtype: register it in the module with register_buffer()"
         )
+    if _TWO_DEVICES.search(str(error)) and (calls := _own_devices(inspect.unwrap(fn), arguments)):
+        name = next((name for name, each in arguments.items() if hasattr(each, "device")), "x")
+        return f"{' and '.join(calls)}: the result is not on the device of {name}: write device={name}.device"
     return ""
 
 
 def advice_on(error: Exception, case: Case) -> str:
-    """The advice for a case that raised `error`, which names a device; "" if the error says all itself."""
-    return "" if isinstance(error, ConformanceError) else advice(case.fn, case.build())
+    """The advice for a case that raised `error`; "" if it names no device, or says all itself."""
+    if isinstance(error, ConformanceError) or not re.search("device|CUDA", str(error)):
+        return ""
+    return advice(case.fn, case.build(), error)
+
+
+def _own_devices(fn: Callable[..., Any], arguments: Mapping[str, Any]) -> list[str]:
+    """The calls in the function, in those that it takes from outside, and in those of its modules."""
+    modules = [each for argument in arguments.values() if is_module(argument) for each in argument.modules()]
+    functions = [fn, *_values_from_outside(fn).values(), *(type(each).forward for each in modules)]
+    own = [each for each in functions if inspect.isfunction(each) and not each.__module__.startswith("torch.")]
+    return list(dict.fromkeys(call for each in own for call in own_devices(each)))
 
 
 def _values_from_outside(fn: Callable[..., Any]) -> dict[str, Any]:

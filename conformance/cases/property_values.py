@@ -28,6 +28,8 @@ def problem_of_name(value: Any, known: Mapping[str, str] | Sequence[str]) -> str
     """
     if isinstance(value, str) and value in known:
         return ""
+    if isinstance(value, (tuple, set)):
+        return f"a tuple is one value: for one case each, write {[*value]!r}"
     others = {theirs: name for name, theirs in known.items()} if isinstance(known, Mapping) else {}
     word = _OTHER_WORDS.get(str(value), str(value).removeprefix("torch."))
     if word in others:
@@ -47,6 +49,8 @@ def problem_of_shape(value: Any) -> str:
         return "it is not set: write tensor(20), or a keyword shape=… of @case"
     if not isinstance(value, (tuple, list)):
         return f"it must be a tuple of sizes: write ({value},)" if _is_size(value) else "it must be a tuple of sizes"
+    if value and all(isinstance(each, (tuple, list)) for each in value):
+        return _problem_of_shapes(value if len(value) > 1 else value[0])
     wrong = [size for size in value if not _is_size(size)]
     if not wrong:
         return ""
@@ -54,9 +58,18 @@ def problem_of_shape(value: Any) -> str:
     return f"{wrong[0]!r} is no size: sizes are whole numbers from 0 on{keyword}"
 
 
+def _problem_of_shapes(value: Sequence[Any]) -> str:
+    """Why what tensor() got is not its sizes: they are in brackets of their own, or there are several shapes."""
+    if any(isinstance(each, (tuple, list)) for each in value):
+        return "write one shape, such as tensor(7, 33), or for one case each tensor(shape=[(20,), (7, 33)])"
+    sizes = ", ".join(map(str, value)) or "shape=()"
+    return problem_of_shape(value) or f"the sizes need no brackets of their own: write tensor({sizes})"
+
+
 def problem_of_size(value: Any) -> str:
-    """Why a value is no size of an image; "" if it is one."""
-    return "" if _is_size(value) else "it must be a whole number from 0 on"
+    """Why a value is no size of an image, or no number of channels; "" if it is one."""
+    several = ", and one: image(3, size=224)" if isinstance(value, (tuple, list)) else ""
+    return "" if _is_size(value) else f"it must be a whole number from 0 on{several}"
 
 
 def problem_of_bound(value: Any) -> str:

@@ -105,6 +105,8 @@ _KINDS = {
     "reason": _Kind((str,), "text"),
 }
 
+KEYS = (*_KINDS, "for")
+
 
 class PolicyError(ConformanceError, ValueError):
     """A wrong `numerics` of a case: an unknown key, a wrong value, or a wider tolerance without a reason."""
@@ -139,9 +141,7 @@ class Policy:
         """
         for key, value in numerics.items():
             if key not in _KINDS:
-                raise PolicyError(
-                    f"{where}: numerics has the unknown key {key!r}; known are {', '.join([*_KINDS, 'for'])}"
-                )
+                raise PolicyError(f"{where}: numerics has the unknown key {key!r}; known are {', '.join(KEYS)}")
             if not isinstance(value, _KINDS[key].types) or (isinstance(value, bool) and key != "exact"):
                 raise PolicyError(f"{where}: numerics[{key!r}] is {value!r}; it must be {_KINDS[key].text}")
         policy = cls(**numerics)

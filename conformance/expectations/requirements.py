@@ -28,6 +28,7 @@ from conformance.cases import sample_selection
 from conformance.cases.bit_variants import PROPERTIES, SAME
 from conformance.cases.case import CaseError
 from conformance.cases.selectors import DeclarationError, applying, parse_torch_range, values_for
+from conformance.cases.tolerance_policy import KEYS
 from conformance.cases.wanted_matches import WantedMatches, wanted_matches_of
 from conformance.documentation import reference
 from conformance.errors import ConformanceError
@@ -257,17 +258,19 @@ def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[s
         functions.setdefault((case.file, case.name), []).append(case)
     for (file, name), members in functions.items():
         labels = {label for case in members for label in case.labels}
+        for problem in without_selectors(members[0]):
+            raise DeclarationError(f"{file.name}: test_{name}: {problem}")
         numerics = members[0].numerics.get("for", {})
-        for selector, wanted in numerics.items() if isinstance(numerics, Mapping) else ():
-            _validate_selector(f"{file.name}: test_{name}: numerics['for']", selector, wanted, known, labels)
+        for selector in numerics if isinstance(numerics, Mapping) else ():
+            _validate_selector(f"{file.name}: test_{name}: numerics['for']", selector, known, labels)
         for selector, reason in members[0].only.items():
             where = f"{file.name}: test_{name}: only[{selector!r}]"
-            _validate_selector(where, selector, {}, known, labels)
+            _validate_selector(where, selector, known, labels)
             if not isinstance(reason, str) or not reason.strip():
                 raise DeclarationError(f"{where} is {reason!r}; write a sentence that says why only there")
         for keyword, selector, wanted in _declarations(members[0]):
             where = f"{file.name}: test_{name}: {keyword}[{selector!r}]"
-            _validate_selector(where, selector, wanted, known, labels)
+            _validate_selector(where, selector, known, labels)
             for fact, value in wanted.items():
                 if keyword == "require" and fact in PARTNER_FACTS:
                     _validate_partner(where, selector, fact, value, file, members, functions, known)
@@ -310,9 +313,20 @@ def _validate_bits(where: str, value: Any) -> None:
         raise DeclarationError(f"{where}: {SAME_BITS} is {value!r}; write a list of some of these: {known}")
 
 
-def _validate_selector(where: str, selector: str, wanted: Any, known: set[str], labels: set[str]) -> None:
-    if not isinstance(wanted, Mapping):
-        raise DeclarationError(f"{where} is {wanted!r}; write a dict of fact → wanted value")
+def without_selectors(case: Case) -> Iterator[str]:
+    """A sentence for each keyword of @case that has facts where its selectors belong, or the other way round."""
+    for keyword, declared in (("require", case.require), ("missed", case.missed)):
+        if facts := {key: each for key, each in declared.items() if not isinstance(each, Mapping)}:
+            yield f"{keyword}={facts} has no selector: write {keyword}={{'all': {facts}}}"
+    inner = case.numerics.get("for", {})
+    pairs = inner.items() if isinstance(inner, Mapping) else ()
+    if keys := {key: each for key, each in pairs if not isinstance(each, Mapping)}:
+        yield f"numerics={{'for': {keys}}} has no selector: write numerics={keys}"
+    if others := {key: each for key, each in case.numerics.items() if isinstance(each, Mapping) and key not in KEYS}:
+        yield f"numerics={others} has selectors without 'for': write numerics={{'for': {others}}}"
+
+
+def _validate_selector(where: str, selector: str, known: set[str], labels: set[str]) -> None:
     words = selector.split()
     if not words or ("all" in words and len(words) > 1):
         raise DeclarationError(f"{where}: a selector is 'all', or words that must all apply, such as 'cuda f32'")

@@ -10,6 +10,7 @@ from conformance.capture.observers.dynamo import (
     COMPILES,
     GRAPH_BREAKS,
     GUARDS,
+    JUMP,
     LATER_CALLS,
     LATER_REASONS,
     RECOMPILES,
@@ -19,7 +20,6 @@ from conformance.capture.program import OWN_CODE_CALLS
 from conformance.facts.model import Fact, ObservedCapture
 
 _ANOTHER_BREAK = "*** While handling this graph break, another graph break occurred: ***"
-_JUMP = "generic_jump"  # the only kind of break that Dynamo's counter does not count
 
 
 def graph_breaks(observed: ObservedCapture) -> Fact:
@@ -41,7 +41,7 @@ def graph_break_lines(counters: Mapping[str, Mapping[str, int]]) -> list[str]:
         for _ in range(count):
             codes = places.get(first, [])
             lines.append(_with_code(first, codes.pop(0) if codes else ""))
-    jumps = [code for reason, codes in places.items() if reason.startswith(_JUMP) for code in codes]
+    jumps = [code for reason, codes in places.items() if reason.startswith(JUMP) for code in codes]
     return lines + [_with_code("data-dependent branch", code) for code in jumps]
 
 

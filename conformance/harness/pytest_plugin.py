@@ -311,6 +311,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     cases = getattr(metafunc.function, "cases", None)
     if cases is None or "conformance_item" not in metafunc.fixturenames:
         return
+    collected_declarations.refuse_parametrised(metafunc.definition)
     session = _session(metafunc.config)
     combined = metafunc.function.combined() if session.settings.thorough else []
     cases, combined = (chosen_options.laid_over(each, session.settings) for each in (cases, combined))
@@ -328,7 +329,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> Any:
     """Checks the declarations of all collected cases before -k deselects any: a refusal must survive -k."""
-    problem = _declaration_problem(config, items, all_imported=not session.testsfailed)
+    wrong = [] if config.option.collectonly else collected_declarations.items_of_wrong_files(items)
+    problem = _declaration_problem(config, items, all_imported=not session.testsfailed and not wrong)
     shards.use_durations_of_functions(config, items)
     result = yield
     if problem:
@@ -337,6 +339,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
         settings_ = config.stash[_SESSION].settings
         deselect(config, settings_, items)
         affected_cases.deselect(config, settings_, items)
+    items += wrong
     return result
 
 

@@ -45,7 +45,7 @@ class SubtestReporter:
 
 
 class WrongDeclarationsItem(pytest.Item):
-    """Fails in place of all items that a worker of pytest-xdist collected: a worker cannot end the run."""
+    """Fails in place of the items of a file, or of all that a worker collected: a worker cannot end the run."""
 
     def __init__(self, *, message: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)

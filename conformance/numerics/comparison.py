@@ -455,9 +455,9 @@ class CallComparison:
             if self.special:
                 self.comparison.notes.append(message)
                 return None
-            raise NumericsError(
-                f"{message}\n{advice(self.eager, self.arguments.kwargs) or messages.NO_REFERENCE}"
-            ) from error
+            said = advice(self.eager, self.arguments.kwargs, error)
+            problems = [Problem(self.title, "reference", message)] if said else []
+            raise NumericsError(f"{message}\n{said or messages.NO_REFERENCE}", problems) from error
 
     def _exception_problems(self, candidate: Callable[..., Any], exception: str) -> list[Problem]:
         """Eager and candidate must both raise `exception`, and before they write to an input."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from conformance.capture.observers.dynamo import NOT_REACHED, branches_on_data
 from conformance.cases import run_values
 from conformance.cases.tolerance_policy import OMISSIBLE
 from conformance.documentation import reference
@@ -109,6 +110,12 @@ def advice(problems: Sequence[Problem], recompiles: int = 0, function: Callable[
         return (
             "the function makes an optimizer, another one in each call, so Dynamo compiles each call again: take its "
             f"state as inputs, and call torch.optim.adam.adam(…) instead of torch.optim.Adam(…); see {OPTIMIZERS}"
+        )
+    if all(NOT_REACHED in problem.text for problem in problems) and (branches := branches_on_data()):
+        meant = json.dumps({"recompiles": recompiles, "reason": "why"})
+        return (
+            f"`{'` and `'.join(branches)}` branches on data, and Dynamo compiles a way when a call first takes it: "
+            f"write torch.where(…) or torch.cond(…), or if it is meant numerics={meant}"
         )
     problems = [problem for problem in problems if problem.rule not in OF_THE_DECLARATION]
     if not problems:

@@ -198,7 +198,7 @@ def test_an_unknown_fact_is_no_failure_of_the_compiler():
         ({"gpu f16": {"kernels": 1}}, "'f16' is no target, no device and no label of these cases; known are all"),
         ({"all f32": {"kernels": 1}}, "a selector is 'all', or words that must all apply"),
         ({"": {"kernels": 1}}, "a selector is 'all', or words that must all apply"),
-        ({"kernels": 1}, "write a dict of fact"),
+        ({"kernels": 1}, "{'kernels': 1} has no selector: write require={'all': {'kernels': 1}}"),
         ({"all": {"kernel": 1}}, "no fact 'kernel': known are kernels"),
         ({"all": {"same_code_as": "nothing"}}, "names 'nothing'; the functions of the file are add, narrow, other"),
         ({"u8": {"same_code_as": "narrow"}}, "has no case with the labels u8"),

@@ -30,6 +30,10 @@ RECOMPILES = "conformance_recompile"
 LATER_CALLS = "conformance_later_call"
 LATER_REASONS = "conformance_later_reason"
 
+#: Why a frame is compiled in a later call where no guard failed: it is the other way of a branch, for example.
+NOT_REACHED = "no earlier call reached it"
+#: What Dynamo's reason for a graph break begins with where a branch depends on data.
+JUMP = "generic_jump"
 #: The longest text of a guard.
 _LONGEST = 200
 _RESUMED = re.compile(r"(?:torch_dynamo_resume_in_|_at_\d+$)")
@@ -146,7 +150,7 @@ class Compiles:
         """Why each frame was compiled, with its function where there are several: the guard that failed."""
         found = [(name, guard) for name, _, guard in (key.partition("\t") for key in self.again)]
         again = {name for name, _ in found}
-        found += [(name, "no earlier call reached it") for name in self.functions if name not in again]
+        found += [(name, NOT_REACHED) for name in self.functions if name not in again]
         named = len(dict(found)) > 1
         return [f"{name}: {guard}" if named else guard for name, guard in found]
 
@@ -160,6 +164,13 @@ def compiled_frames() -> int:
     import torch._dynamo.utils
 
     return torch._dynamo.utils.counters["frames"]["total"]
+
+
+def branches_on_data() -> list[str]:
+    """The lines of code that branch on data, which Dynamo met since its counters were cleared."""
+    from torch._dynamo.utils import counters
+
+    return [entry.partition("\t")[2] for entry in counters.get(GRAPH_BREAKS, {}) if entry.startswith(JUMP)]
 
 
 def compiles() -> Compiles:

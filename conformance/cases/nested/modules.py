@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import traceback
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,11 +42,28 @@ class ModuleInput(Recipe):
     inherited: tuple[str, ...] = ("dtype", "training")
 
     def problem_of(self, choice: Mapping[str, Any]) -> str:
-        """What is wrong with `dtype` or `training`; "" if nothing is."""
+        """What is wrong with `dtype`, `training` or the arguments; "" if nothing is. Makes no module."""
         dtype, training = choice.get("dtype"), choice.get("training")
         if dtype is not None and (problem := problem_of_name(dtype, DTYPES)):
             return f"dtype is {dtype!r}: {problem}"
-        return "" if training in (None, True, False) else f"training is {training!r}: it must be True or False"
+        if training not in (None, True, False):
+            return f"training is {training!r}: it must be True or False"
+        return self._problem_of_call(choice["factory"], {name: choice[name] for name in self.named})
+
+    def _problem_of_call(self, factory: Any, named: Mapping[str, Any]) -> str:
+        """Why the function that makes the module does not take these arguments; "" if it does, or nobody knows."""
+        try:
+            signature = inspect.signature(factory)
+        except (TypeError, ValueError):  # a class of C++ has none
+            return ""
+        try:
+            signature.bind(*self.arguments, **named)
+        except TypeError as error:
+            given = [each for each in signature.parameters.values() if each.default is each.empty]
+            needed = [f"{each.name}=…" for each in given if "VAR" not in each.kind.name]
+            takes, call = ", ".join(signature.parameters) or "none", ", ".join([_name_of(factory), *needed])
+            return f"factory is {_name_of(factory)}: {error}; it takes {takes}: write module({call})"
+        return ""
 
     def build(self, choice: Mapping[str, Any], position: int, call: int) -> Any:
         """The module on the CPU. The same choice, position, call and seed of the run give the same weights."""
@@ -63,7 +82,13 @@ class ModuleInput(Recipe):
     def make(self, choice: Mapping[str, Any]) -> Any:
         """Calls the function that makes the module. Raises CaseError."""
         named = {name: choice[name] for name in self.named}
-        made = choice["factory"](*self.arguments, **named)
+        factory = choice["factory"]
+        try:
+            made = factory(*self.arguments, **named)
+        except (TypeError, ValueError) as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            said = f"{type(error).__name__}: {error} (raised in {place.filename}:{place.lineno})"
+            raise CaseError(f"module() cannot make {_name_of(factory)}: {said}") from error
         if not is_module(made):
             raise CaseError(
                 f"module() got a function that returns a {type(made).__name__}; it must return a torch.nn.Module"
@@ -95,6 +120,10 @@ def _bytes(made: torch.nn.Module) -> int:
 
     tensors = tensors_of_module(made).values()
     return sum(tensor.nbytes for tensor in tensors if not torch.nn.parameter.is_lazy(tensor))
+
+
+def _name_of(factory: Any) -> str:
+    return str(getattr(factory, "__name__", type(factory).__name__)).strip("<>")
 
 
 def module(factory: Any, /, *arguments: Any, dtype: Any = None, training: Any = None, **named: Any) -> ModuleInput:

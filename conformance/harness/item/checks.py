@@ -271,10 +271,7 @@ class _ItemRun:
                 return verdict
             self._record_failure("compile", error)
             shown = self.artifacts.of_exception("compile", error)
-            said = custom_operators.advice(error)
-            if not said and "device" in str(error):
-                said = outside_tensors.advice_on(error, self.case)
-            if said:
+            if said := custom_operators.advice(error) or outside_tensors.advice_on(error, self.case):
                 raise OutsideTensorError(f"{type(error).__name__}: {first_line(error)}\n{said}") from None
             if isinstance(error, ConformanceError):
                 raise

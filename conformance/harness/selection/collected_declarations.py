@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 from conformance.cases.case import Case, cases_of
+from conformance.cases.first_mistakes import parametrised
 from conformance.cases.roots import OPS, is_own_case_file
-from conformance.harness.collected import is_conformance_item
+from conformance.expectations.requirements import without_selectors
+from conformance.harness.collected import conformance_item, is_conformance_item
 from conformance.harness.configuration import pytest_options
 from conformance.harness.ending import summary
 from conformance.harness.session import Session
+from conformance.harness.subtests import WrongDeclarationsItem
 from conformance.storage.unused import prune_advice, unused_snapshots
 
 
@@ -22,6 +25,32 @@ def tests_of(items: Sequence[pytest.Item]) -> list[Any]:
     """The functions with cases in the modules of the collected items."""
     modules = {item.module: None for item in items if isinstance(item, pytest.Function) and is_conformance_item(item)}
     return [value for module in modules for value in vars(module).values() if cases_of(value)]
+
+
+def refuse_parametrised(function: pytest.Function) -> None:
+    """Raises pytest.UsageError for a function with cases that has pytest's own mark, above @case."""
+    for mark in function.iter_markers("parametrize"):
+        line = cases_of(function.obj)[0].fn.__code__.co_firstlineno
+        raise pytest.UsageError(f"{os.path.relpath(function.path)}:{line}: {function.name}: {parametrised(mark)}")
+
+
+def items_of_wrong_files(items: list[pytest.Item]) -> list[pytest.Item]:
+    """An item for each file in which keywords of @case lack their selectors: it fails with all of them.
+
+    Takes the file's cases out of `items`.
+    """
+    wrong: dict[Path, list[str]] = {}
+    for case in (test.cases[0] for test in tests_of(items)):
+        for problem in without_selectors(case):
+            start = f"{os.path.relpath(case.file)}:{case.fn.__code__.co_firstlineno}: test_{case.name}: "
+            wrong.setdefault(case.file, []).append(f"{start}{problem}")
+    of_wrong = [each for each in items if is_conformance_item(each) and conformance_item(each).case.file in wrong]
+    items[:] = [each for each in items if each not in of_wrong]
+    parents = {conformance_item(each).case.file: each.parent for each in of_wrong if each.parent}
+    return [
+        WrongDeclarationsItem.from_parent(parent, name="declarations", message="\n".join(wrong[file]))
+        for file, parent in parents.items()
+    ]
 
 
 def check(config: pytest.Config, session: Session, tests: Sequence[Any], *, all_imported: bool = True) -> None:
