@@ -133,3 +133,22 @@ def test_torch_was_imported_with_a_variable_that_changes_code():
         "cuda_sm90: torch was imported with TORCHINDUCTOR_MAX_AUTOTUNE set, which changes code: unset it, or import "
         "conformance before torch"
     )
+
+
+def dropped(x):
+    from torch.utils.checkpoint import checkpoint
+
+    return checkpoint(lambda y: torch.nn.functional.dropout(y.relu(), 0.5), x, use_reentrant=False)
+
+
+@NEEDS_TRITON
+@pytest.mark.parametrize("device", ["cuda_sm90", "xpu_pvc"])
+def test_a_checkpoint_draws_the_same_numbers_again(device):
+    """Its backward restores the state of the device's generator, which stands for that of the CPU."""
+    x = torch.rand(16, 32, requires_grad=True)
+    found = generate(dropped, x, device=device, options={"fallback_random": True})
+    with found.compiled() as function:
+        on_device = x.detach().to(device.partition("_")[0]).requires_grad_()
+        result = function(on_device)
+        (gradient,) = torch.autograd.grad(result.sum(), on_device)
+        torch.testing.assert_close(gradient.cpu(), (result.detach().cpu() != 0).float() * 2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +18,12 @@ from conformance.capture.deviceless import rocm_build, xpu_build
 from conformance.capture.deviceless.device_queries import DeviceQueries
 from conformance.capture.patching.patch import Patch
 from conformance.devices.targets import GPUS, Target
+
+_NO_GENERATOR = "Dynamo saves the generator's state around every frame, checkpoints too, and there is no generator"
+#: Number of a state → that of the CPU at that time; the last ones.
+_states: dict[int, Any] = {}
+_numbers = itertools.count(1)
+_KEPT_STATES = 64
 
 
 def patches(target: Target, queries: DeviceQueries | None = None) -> list[Patch]:
@@ -36,11 +43,9 @@ def patches(target: Target, queries: DeviceQueries | None = None) -> list[Patch]
         answer("is_current_stream_capturing", False, optional=device == "xpu"),
         answer("_exchange_device", 0),
         answer("_maybe_exchange_device", 0),
-        answer("set_rng_state", None),
-        Patch(
-            f"torch.{device}:get_rng_state",
-            lambda _: _rng_state,
-            "Dynamo saves the generator's state around every frame, and there is no generator",
+        *(
+            Patch(f"torch.{device}:{name}", functools.partial(_itself, function), _NO_GENERATOR)
+            for name, function in (("get_rng_state", _rng_state), ("set_rng_state", _set_rng_state))
         ),
         *(
             Patch(
@@ -200,6 +205,10 @@ def _zero(*_device: Any) -> int:
     return 0
 
 
+def _itself(function: Callable[..., Any], _original: Any) -> Callable[..., Any]:
+    return function
+
+
 def _always(value: Any) -> Callable[[Any], Callable[..., Any]]:
     return lambda _original: lambda *args, **kwargs: value
 
@@ -246,9 +255,31 @@ def _jiterator_call() -> Callable[..., Any]:
 
 
 def _rng_state(*_device: Any) -> Any:
+    """A state as large as a device's. It stands for that of the CPU, from which emulated operators draw."""
     import torch
 
-    return torch.zeros(16, dtype=torch.uint8)
+    state = torch.zeros(16, dtype=torch.uint8)
+    if not _has_mode():
+        number = next(_numbers)
+        _states[number] = torch.get_rng_state()
+        _states.pop(number - _KEPT_STATES, None)
+        state[:8] = torch.tensor([number]).view(torch.uint8)
+    return state
+
+
+def _set_rng_state(state: Any, *_device: Any) -> None:
+    import torch
+
+    kept = None if _has_mode() else _states.get(int(state[:8].view(torch.int64)))
+    if kept is not None:
+        torch.set_rng_state(kept)
+
+
+def _has_mode() -> bool:
+    """Whether tensors may have no values here. Private: torch.utils._python_dispatch, which alone knows."""
+    from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+    return _get_current_dispatch_mode() is not None
 
 
 @contextlib.contextmanager

@@ -217,6 +217,8 @@ def _reason(node: Any, operation: Any, frame: FrameType) -> str:
 def _without_lowering(target: Any) -> str:
     import torch
 
+    if not isinstance(target, torch._ops.OpOverload):
+        return "a higher-order operator without a lowering"
     if not torch._library.utils.is_builtin(target):
         return "custom operator"
     if target in registered_fallbacks() or target in _of_build:
