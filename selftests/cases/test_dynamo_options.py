@@ -8,11 +8,11 @@ from conformance import case, tensor
 WHOLE = {"dynamo.capture_dynamic_output_shape_ops": True, "dynamo.capture_scalar_outputs": True}
 CONFIG = {"broken": {}, "whole": WHOLE | {"triton.unique_kernel_names": True}}
 
-@case(x=tensor(20), config=CONFIG)
+@case(x=tensor(20), config=CONFIG, require={"broken": {"graph_breaks": 1}})
 def test_nonzero(x):
     return x.nonzero() * 2
 
-@case(x=tensor(20), config=CONFIG)
+@case(x=tensor(20), config=CONFIG, require={"broken": {"graph_breaks": 1}})
 def test_item(x):
     return x * x.sum().item()
 """
