@@ -12,8 +12,9 @@ from conformance.capture.call_modes import MODES
 from conformance.capture.deviceless import pretended_device
 from conformance.capture.deviceless.prepare import in_use, prepare
 from conformance.capture.model import Capture
-from conformance.capture.program import Program
+from conformance.capture.program import Arguments, Program
 from conformance.capture.request import CaptureRequest
+from conformance.containers import copy_to, is_module
 from conformance.devices import environment, targets
 from conformance.devices.cpp_compiler import compiler_problem
 from conformance.devices.cross_compiler import emulation_problem
@@ -38,6 +39,8 @@ class Generated:
     target: Target
     capture: Capture
     _request: CaptureRequest
+    _arguments: Arguments
+    _module: Any = None
 
     @property
     def origin(self) -> str:
@@ -104,7 +107,7 @@ class Generated:
 
     @contextlib.contextmanager
     def compiled(self) -> Iterator[Callable[..., Any]]:
-        """The compiled function, to be called inside the context. It takes tensors on the target's device.
+        """The compiled function or module, to be called inside the context. It takes tensors on the target's device.
 
         It runs natively, or emulated on the CPU where this machine lacks the device. It is compiled again for this.
         Raises PreparationError where the code can neither run nor be emulated.
@@ -118,21 +121,18 @@ class Generated:
         with in_use(), _captured(request) as result:
             if result.compiled is None:
                 raise PreparationError(f"{self.target.name}: this code does not run here")
-            yield result.compiled
+            module = () if self._module is None else (copy_to(self._module, self.target.device),)
+            yield functools.partial(result.compiled, *module)
 
     def run(self, *arguments: Any, **named: Any) -> Any:
         """The result of one call, natively or emulated, copied to the CPU. Raises what `compiled` and the call raise.
 
         Without arguments, the call has those of `generate`.
         """
-        from conformance.containers import copy_to
-
-        if not arguments and not named:
-            positional, named = self._request.program.arguments()  # type: ignore[assignment]
-            arguments = tuple(positional)
+        given = (arguments, named) if arguments or named else self._arguments
         with self.compiled() as function:
-            arguments, named = copy_to((arguments, dict(named)), self.target.device)
-            return copy_to(function(*arguments, **named), "cpu")
+            positional, by_name = copy_to(given, self.target.device)
+            return copy_to(function(*positional, **by_name), "cpu")
 
     def __str__(self) -> str:
         return f"{self.origin}\n\n{capture_texts.facts_text(self.capture)}\n\n{self.code}"
@@ -155,10 +155,11 @@ def generate(
         found = generate(torch.softmax, torch.rand(64, 1000), dim=-1, device="cuda_sm90")
         print(found.facts.value("kernels"), found.code)
 
-    `arguments`, `named`: the arguments of one call, on any device; they are copied. Where one requires a gradient, the
-    backward is generated too. `device`: a target, such as "cuda_sm90", "xpu_pvc" or "cpu_avx512"; this machine need not
-    have it. `options`: of Inductor, and of Dynamo as "dynamo.capture_scalar_outputs". `dynamic`: as in torch.compile.
-    `mode`: "plain", "no_grad", "inference" or "autocast".
+    `function`: a function or a module. `arguments`, `named`: those of one call, on any device; they are copied, as the
+    module is. Where one requires a gradient, the backward is generated too. `device`: a target, such as "cuda_sm90",
+    "xpu_pvc" or "cpu_avx512"; this machine need not have it. `options`: of Inductor, and of Dynamo as
+    "dynamo.capture_scalar_outputs". `dynamic`: as in torch.compile. `mode`: "plain", "no_grad", "inference" or
+    "autocast".
 
     Raises TargetError for an unknown device; PreparationError where no code can be generated for it here, for example
     without Triton; OptionError for a wrong option; and what compiling raises.
@@ -175,18 +176,23 @@ def generate(
     native = machine.is_native(target) and target.device != "cpu"
     if problem := _problem(machine, target):
         raise PreparationError(f"{device}: {problem}")
-    name = getattr(function, "__name__", type(function).__name__)
+    module = function if is_module(function) else None  # an argument is copied to the device, with its parameters
+    called: Callable[..., Any] = function if module is None else _called
     program = Program(
-        name,
-        function,
-        lambda: (arguments, named),
+        getattr(function, "__name__", type(function).__name__),
+        called,
+        lambda: (arguments if module is None else (module, *arguments), named),
         dynamic=dynamic,
         config=dict(options or {}),
         mode=mode,
     )
     request = CaptureRequest(program, target, "native" if native else "deviceless")
     with in_use(), _captured(request) as result:
-        return Generated(target, result.capture.complete(), request)
+        return Generated(target, result.capture.complete(), request, (arguments, named), module)
+
+
+def _called(module: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    return module(*arguments, **named)
 
 
 @contextlib.contextmanager

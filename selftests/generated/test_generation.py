@@ -82,6 +82,17 @@ def test_on_the_cpu_with_gradients_options_and_dynamic_shapes():
     assert found.run(torch.ones(3, 4)).tolist() == [8.0] * 3
 
 
+@NEEDS_TRITON
+def test_a_module_goes_to_the_device_with_its_parameters():
+    module, x = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU()), torch.rand(4, 8)
+    found = generate(module, x, device="cuda_sm90")
+    assert [each.kind for each in found.capture.modules] == ["forward", "backward"]
+    torch.testing.assert_close(found.run(), module(x).detach())
+    torch.testing.assert_close(found.run(x * 2), module(x * 2).detach())
+    assert generate(module, x, device="xpu_pvc", mode="no_grad").capture.modules[0].kind == "inference"
+    assert next(module.parameters()).device.type == "cpu"
+
+
 def test_wrong_arguments_say_what_is_right(monkeypatch):
     x = torch.ones(3)
     with pytest.raises(TargetError, match="unknown device 'cuda_sm91'; did you mean 'cuda_sm90'"):
