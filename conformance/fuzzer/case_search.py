@@ -14,6 +14,7 @@ from conformance.devices.targets import TargetError, excused_like
 from conformance.errors import ConformanceError
 from conformance.settings import Overlay
 from conformance.storage.locations import KNOWN_FAILURES, storage_folder
+from conformance.storage.runs import hidden_folder
 from conformance.terminal import heading
 from conformance.words import pluralise
 
@@ -43,8 +44,8 @@ def search_cases(
     """Makes programs of cases for `minutes`, and prints the findings. Returns how many the folder has.
 
     `words`: files, folders or patterns of ids that select at least the cases, for the process that makes programs.
-    `targets`: names. `jobs`: how many programs are checked at a time. `folder`: of the search; by default explored/SEED
-    in the current folder. `say`: prints a line.
+    `targets`: names. `jobs`: how many programs are checked at a time. `folder`: of the search; by default
+    .conformance/explored/SEED. `say`: prints a line.
     Raises ExploreError, TargetError, SearchError and TrialError.
     """
     from conformance.fuzzer.generator_process import Programs
@@ -66,7 +67,7 @@ def search_cases(
     if left_out := sum(parts.left_out.values()):
         say(f"{left_out} left out: {_counted(parts.left_out)}")
     search = Search(
-        folder or Path("explored", str(seed)),
+        folder or hidden_folder(Path.cwd()) / "explored" / str(seed),
         seed,
         chosen,
         _functions_of_bugs(known),

@@ -370,6 +370,14 @@ def private_folder(root: Path) -> Path:
     return (Path.cwd() if is_installation(root) else root) / FOLDER
 
 
+def hidden_folder(root: Path) -> Path:
+    """Makes .conformance/ of a project, which git ignores, and returns it."""
+    folder = private_folder(root)
+    folder.mkdir(parents=True, exist_ok=True)
+    _hide_from_git(folder)
+    return folder
+
+
 def _temporary_folder() -> Path:
     return Path(tempfile.gettempdir()) / f"conformance-runs-{os.getuid()}"
 

@@ -39,7 +39,7 @@ def test_a_bug_of_torch(project):
     assert f"# programs of 2 cases on {NATIVE}" in ran.stdout
     assert "finding, shown by torch alone:" in ran.stdout
     assert "decomposition of aten.channel_shuffle.default" in ran.stdout
-    (script,) = project.glob("explored/0/channel-shuffle-*/script.py")
+    (script,) = project.glob(".conformance/explored/0/channel-shuffle-*/script.py")
     assert "conformance" not in script.read_text()
     again = run_python("-m", "pytest", "ops", "--target", NATIVE, "--explore", "0.01", "-n", "2", folder=project)
     assert again.returncode == 1, again.stdout + again.stderr
@@ -59,7 +59,7 @@ def test_wrong_words(project, words, says):
     ran = explore(project, *words)
     assert ran.returncode == 2, ran.stdout + ran.stderr
     assert says in ran.stderr
-    assert not (project / "explored").exists()
+    assert not (project / ".conformance/explored").exists()
 
 
 @pytest.mark.parametrize(
@@ -75,4 +75,4 @@ def test_wrong_words_of_pytest(project, words, says, status):
     ran = run_python("-m", "pytest", "ops", *words, folder=project)
     assert ran.returncode == status, ran.stdout + ran.stderr
     assert says in ran.stdout + ran.stderr
-    assert not (project / "explored").exists()
+    assert not (project / ".conformance/explored").exists()

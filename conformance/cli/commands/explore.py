@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="FOLDER",
         type=Path,
-        help="the folder of the search; default: explored/SEED in this folder",
+        help="the folder of the search; default: .conformance/explored/SEED",
     )
 
 
