@@ -82,7 +82,7 @@ class Places:
             _git(folder, "init", "--quiet")
             _commit(folder)
         folder.mkdir(exist_ok=True)
-        ours = [each for each in self.wheels if name != "own project" or each.name.startswith("conformance-")]
+        ours = [each for each in self.wheels if name != "own project" or "_suite-" not in each.name]
         _quiet(examples.install, python, "--force-reinstall", "--no-deps", *ours)
         return folder, python
 
