@@ -16,6 +16,8 @@ import schemas
 from kernel_text import TEXT, edited
 from suites import SM90, run_python
 
+from conformance.bisection import cause_blamer
+from conformance.bisection import sides as bisection_sides
 from conformance.bisection.blamer import Blamed, Blamer
 from conformance.bisection.cause_blamer import blame_causes
 from conformance.bisection.differences import Difference
@@ -325,10 +327,10 @@ class MadeBlamer(Blamer):
 def blamed_sides(project, monkeypatch):
     """Torches that are not here, and a made-up search for functions."""
     MadeBlamer.items = project.items
-    monkeypatch.setattr(review_blame, "blame_causes", functools.partial(blame_causes, make=MadeBlamer))
+    monkeypatch.setattr(cause_blamer, "blame_causes", functools.partial(blame_causes, make=MadeBlamer))
     monkeypatch.setattr(review_blame, "torch_build", lambda: TorchBuild("2.13.0", (), Path("here")))
     monkeypatch.setattr(
-        review_blame, "parse_side", lambda word, _: Side(word, Path(word), TorchBuild("2.13.0", (), Path(word)))
+        bisection_sides, "parse_side", lambda word, _: Side(word, Path(word), TorchBuild("2.13.0", (), Path(word)))
     )
 
 
