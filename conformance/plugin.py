@@ -6,7 +6,6 @@ conformance.harness.pytest_plugin only if an option or a conftest asks for it, o
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import itertools
 import os
@@ -71,10 +70,12 @@ def _refuse_folder_after_blank(args: list[str]) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Registers the search of --explore: pytest-xdist has counted its workers by now, and has started none."""
     if pytest_options.option(config, "explore") is not None:
-        with contextlib.suppress(pytest.UsageError):  # pytest_configure raises it
+        try:
             pytest_explore = _part(LAB, "fuzzer.pytest_explore", "explore")
-            config.pluginmanager.register(pytest_explore)
-            pytest_explore.take_workers(config)
+        except pytest.UsageError:  # pytest_configure raises it again, where pytest shows it
+            return
+        config.pluginmanager.register(pytest_explore)
+        pytest_explore.take_workers(config)
 
 
 def pytest_configure(config: pytest.Config) -> None:
