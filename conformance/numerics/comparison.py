@@ -34,7 +34,7 @@ from conformance.numerics.measurement import NEIGHBOURS, Measurement, bits_equal
 from conformance.numerics.outcome import Arguments, Outcome, call, ends_the_check
 from conformance.numerics.perturbation import PERTURBATIONS, perturbed_arguments, perturbed_cotangents
 from conformance.numerics.problem import ORDINARY_CALLS, Problem
-from conformance.numerics.random_draws import NarrowDraws
+from conformance.numerics.random_draws import NarrowDraws, draws_differ
 from conformance.numerics.summation_error import SummationError
 from conformance.words import pluralise
 
@@ -50,8 +50,6 @@ _ROUNDED = (
     "{} of {} integers differ by one, because eager rounds a number before it becomes an integer and compiled does "
     "not; float64 gives compiled's in {}"
 )
-#: Of the largest value: eager's own error is smaller.
-_OTHER_DRAWS = 2.0**-4
 #: Part of an outcome → title of a tensor of that part, in messages.
 _TITLES = {"outputs": "{}", "inputs": "{} after the call", "gradients": "gradient of {}"}
 
@@ -271,7 +269,7 @@ class CallComparison:
             self.comparison.decisiveness.compares |= not unchanged
             policy = Policy(exact=True) if unchanged else self.policy.for_tensor(title)
             tensors = _Tensors(part, name, title, got_tensor, eager_tensor, wide, wide, policy)
-            if self.same_draws and not self.special and wide is not None and _draws_differ(eager_tensor, wide):
+            if self.same_draws and not self.special and wide is not None and draws_differ(eager_tensor, wide):
                 tensors = replace(tensors, policy=replace(policy, reference="eager"), reference=None)
             measurement = self._measured(tensors)
             self.comparison.measurements.append((self.title, title, measurement))
@@ -488,12 +486,6 @@ def _lost(dtype: torch.dtype) -> float:
     """The share of a value that eager may lose where it is judged with values far from zero."""
     info = torch.finfo(dtype)
     return info.eps * (_LOST if info.bits > 16 or dtype.is_complex else _LOST_IN_16_BITS)
-
-
-def _draws_differ(eager: torch.Tensor, wide: torch.Tensor) -> bool:
-    """Whether float64 drew other numbers than eager, as where it takes another implementation of attention."""
-    distance = (eager.to(wide.dtype) - wide).abs().nan_to_num(0, 0, 0)
-    return bool(wide.numel()) and bool(distance.amax() > _OTHER_DRAWS * wide.abs().nan_to_num(0, 0, 0).amax())
 
 
 def raised_problem(error: BaseException) -> Problem:
