@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from conformance.cases.named_devices import own_devices
 from conformance.containers import is_module, leaves_of, tensors_of_module
-from conformance.devices.named_devices import own_devices
 from conformance.documentation import reference
 from conformance.errors import ConformanceError
 

@@ -13,9 +13,9 @@ from suites import PreloadedSuite as Suite
 from conformance import case, image, module, tensor
 from conformance.capture.observers.kernels import observing
 from conformance.cases.axes import CaseError
+from conformance.cases.named_devices import own_devices
 from conformance.cases.nested.modules import ModuleInput
 from conformance.cases.outside_tensors import advice
-from conformance.devices.named_devices import own_devices
 from conformance.harness.foreign_warnings import no_errors
 from conformance.numerics.check import check_numerics
 from conformance.numerics.comparison import NumericsError
