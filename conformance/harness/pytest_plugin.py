@@ -47,7 +47,7 @@ from conformance.harness.selection import (
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
 from conformance.settings import Settings, option_name
-from conformance.sources.source_in_use import refuse_other_files, use_source
+from conformance.sources.source_in_use import use_source
 from conformance.storage.runs import (
     Run,
     RunError,
@@ -330,7 +330,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> Any:
     """Checks the declarations of all collected cases before -k deselects any: a refusal must survive -k."""
     wrong = [] if config.option.collectonly else collected_declarations.items_of_wrong_files(items)
-    problem = _declaration_problem(config, items, all_imported=not session.testsfailed and not wrong)
+    problem = ""
+    if (own := config.stash.get(_SESSION, None)) is not None:
+        all_imported = not session.testsfailed and not wrong
+        problem = collected_declarations.problem(config, own, items, all_imported=all_imported)
     shards.use_durations_of_functions(config, items)
     result = yield
     if problem:
@@ -341,24 +344,6 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
         affected_cases.deselect(config, settings_, items)
     items += wrong
     return result
-
-
-def _declaration_problem(config: pytest.Config, items: list[pytest.Item], *, all_imported: bool) -> str:
-    """Why the cases are declared wrongly, or "". Outside workers, raises pytest.UsageError instead of returning it.
-
-    `all_imported`: whether every file could be imported.
-    """
-    tests = collected_declarations.tests_of(items)
-    if not tests:
-        return ""
-    try:
-        refuse_other_files(option_name("torch-source"))
-        collected_declarations.check(config, config.stash[_SESSION], tests, all_imported=all_imported)
-    except ConformanceError as error:
-        if not is_worker(config):
-            raise pytest.UsageError(str(error)) from None
-        return str(error)
-    return ""
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -194,7 +194,7 @@ class _ItemRun:
         self.record.facts, self.record.fact_values = found.lines(), found.values()
         if not self.target.has_fp64:
             self.record.needs_fp64 = "; ".join(double_precision.reasons(capture))
-        if self.case.has_stored_code and not self._has_undeclared_breaks():
+        if self.case.has_stored_code and not undeclared_breaks(self.case, self.record.fact_values.get(BREAKS)):
             self.record.text = canonical_text(snapshot_text(capture, self.record.facts, self.target.device))
         self.record.seconds = capture.seconds
         self._check_numerics_once(captured)
@@ -464,12 +464,9 @@ class _ItemRun:
 
     def _check_code(self) -> None:
         self._skip_if_combined()
-        if self._has_undeclared_breaks():
+        if undeclared_breaks(self.case, self.record.fact_values.get(BREAKS)):
             raise SkipError("a graph break that the case does not declare: its code is neither compared nor stored")
         self.code.check()
-
-    def _has_undeclared_breaks(self) -> bool:
-        return bool(undeclared_breaks(self.case, self.record.fact_values.get(BREAKS)))
 
     def _skip_if_combined(self) -> None:
         if self.case.combined:

@@ -12,12 +12,16 @@ import pytest
 from conformance.cases.case import Case, cases_of
 from conformance.cases.first_mistakes import parametrised
 from conformance.cases.roots import OPS, is_own_case_file
+from conformance.errors import ConformanceError
 from conformance.expectations.requirements import without_selectors
 from conformance.harness.collected import conformance_item, is_conformance_item
 from conformance.harness.configuration import pytest_options
 from conformance.harness.ending import summary
+from conformance.harness.schedule.workers import is_worker
 from conformance.harness.session import Session
 from conformance.harness.subtests import WrongDeclarationsItem
+from conformance.settings import option_name
+from conformance.sources.source_in_use import refuse_other_files
 from conformance.storage.unused import prune_advice, unused_snapshots
 
 
@@ -51,6 +55,24 @@ def items_of_wrong_files(items: list[pytest.Item]) -> list[pytest.Item]:
         WrongDeclarationsItem.from_parent(parent, name="declarations", message="\n".join(wrong[file]))
         for file, parent in parents.items()
     ]
+
+
+def problem(config: pytest.Config, session: Session, items: list[pytest.Item], *, all_imported: bool) -> str:
+    """Why the cases are declared wrongly, or "". Outside workers, raises pytest.UsageError instead of returning it.
+
+    `all_imported`: whether every file could be imported.
+    """
+    tests = tests_of(items)
+    if not tests:
+        return ""
+    try:
+        refuse_other_files(option_name("torch-source"))
+        check(config, session, tests, all_imported=all_imported)
+    except ConformanceError as error:
+        if not is_worker(config):
+            raise pytest.UsageError(str(error)) from None
+        return str(error)
+    return ""
 
 
 def check(config: pytest.Config, session: Session, tests: Sequence[Any], *, all_imported: bool = True) -> None:
