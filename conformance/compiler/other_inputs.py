@@ -109,7 +109,8 @@ class _Variant:
     def problems(self, captured: Captured) -> list[Problem]:
         """The problems of what is compiled for the variant. Raises what says nothing about the code, such as memory."""
         from conformance.capture.emulation.errors import NotEmulatedError
-        from conformance.numerics.comparison import CandidateError, NumericsError, raised_problem
+        from conformance.numerics.comparison import CandidateError, NumericsError
+        from conformance.numerics.exceptions import raised_problem
         from conformance.numerics.outcome import ends_the_check
 
         try:

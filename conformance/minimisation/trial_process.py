@@ -117,7 +117,8 @@ def _without_values(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _check_case(compiler: Compiler, case: Case, target: Target) -> list[Any]:
-    from conformance.numerics.comparison import NumericsError, raised_problem
+    from conformance.numerics.comparison import NumericsError
+    from conformance.numerics.exceptions import raised_problem
 
     try:
         with compiler.generate(case, target, run=True) as result:
@@ -143,7 +144,7 @@ def _check_program(compiler: Compiler, request: Mapping[str, Any], target: Targe
     import torch
 
     from conformance.capture.compiler_parts import LeftOut, left_out
-    from conformance.numerics.comparison import raised_problem
+    from conformance.numerics.exceptions import raised_problem
 
     names: dict[str, Any] = {}
     path = Path(request["program"])

@@ -24,7 +24,8 @@ from conformance.capture.tf32 import without_tf32
 from conformance.cases import kept_state, later_calls, other_inputs, run_values, special_values
 from conformance.cases.tolerance_policy import COTANGENT_CALLS, Policy
 from conformance.numerics import messages
-from conformance.numerics.comparison import CallComparison, CandidateError, Comparison, NumericsError, raised_problem
+from conformance.numerics.comparison import CallComparison, CandidateError, Comparison, NumericsError
+from conformance.numerics.exceptions import raised_problem
 from conformance.numerics.outcome import Arguments, ends_the_check
 from conformance.numerics.problem import NEXT_CALL, ORDINARY_CALLS, SIZE_CALLS, Problem
 from conformance.numerics.random_draws import is_seeded

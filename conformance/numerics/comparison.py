@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from conformance.capture import call_modes, invoke
+from conformance.capture import call_modes
 from conformance.cases import other_inputs, special_values
 from conformance.cases.outside_tensors import advice
 from conformance.cases.seeds import seed_of
@@ -28,22 +28,21 @@ from conformance.numerics.conversions import (
 from conformance.numerics.cotangents import EXPANDED, random_cotangent
 from conformance.numerics.decisiveness import Decisiveness
 from conformance.numerics.error_profile import ErrorProfiles
+from conformance.numerics.exceptions import exception_problems, raised_problem
 from conformance.numerics.float64 import computing_in_float64
 from conformance.numerics.gradient_layouts import without_layouts_of_eager
-from conformance.numerics.measurement import NEIGHBOURS, Measurement, bits_equal, measure, ulp_of
+from conformance.numerics.measurement import NEIGHBOURS, Measurement, bits_equal, lost_share, measure, ulp_of
 from conformance.numerics.outcome import Arguments, Outcome, call, ends_the_check
 from conformance.numerics.perturbation import PERTURBATIONS, perturbed_arguments, perturbed_cotangents
 from conformance.numerics.problem import ORDINARY_CALLS, Problem
 from conformance.numerics.random_draws import NarrowDraws, draws_differ
+from conformance.numerics.random_rounding import REPLACEMENTS, Doubt, RandomRounding, doubt
 from conformance.numerics.summation_error import SummationError
 from conformance.words import pluralise
 
 #: A perturbation of 1 ulp is repeated at 1/1024 ulp. An element that then still moves by more than this share of its
 #: first move jumps between branches: it does not count as sensitive.
 _SMOOTH = 1 / 256
-#: With inputs of one sign, or far from zero, an element is not judged where eager's error at its magnitude is so many
-#: roundings of it: no error can be told from rounding there, and gross ones show elsewhere. For float32; for 16 bits.
-_LOST, _LOST_IN_16_BITS = 2**8, 2**4
 #: Far from zero, the inputs move so far: where values cancel, each rounding on the way counts like one of an input.
 _ULP_FAR_FROM_ZERO = 2.0
 _ROUNDED = (
@@ -183,7 +182,7 @@ class CallComparison:
         problems = list(messages.output_problems(got, eager, self.layout, self.comparison.notes))
         comparable = [name for name in eager.outputs if messages.is_comparable(got, eager, name)]
         self.comparison.decisiveness.compares |= any(leaf is not None for leaf in eager.outputs.values())
-        cotangents = self._cotangents_for(eager)
+        self.used_cotangents = cotangents = self._cotangents_for(eager)
         if comparable == list(eager.outputs):
             eager.backward(cotangents)
             self.comparison.decisiveness.derives |= any(each is not None for each in eager.gradients.values())
@@ -293,7 +292,7 @@ class CallComparison:
                 sensitivity = self.sensitivity(tensors.part, tensors.name, wide)
                 options |= {
                     "profiled": True,
-                    "lost": _lost(eager.dtype) if self.call in special_values.MOVED else math.inf,
+                    "lost": lost_share(eager.dtype) if self.call in special_values.MOVED else math.inf,
                 }
                 measurement = measure(got, eager, tensors.reference, policy, sensitivity, **options)
             elif are_integers(eager):
@@ -301,6 +300,8 @@ class CallComparison:
                 measurement = self._without_rounded(tensors, measurement, rounded_by_one(got, eager, wide, moved))
         if measurement.wrong_count and are_integers(eager):
             measurement = self._without_undefined(tensors, measurement)
+        if measurement.wrong_count and self.call in special_values.WIDE:
+            measurement = self._without_undecided(tensors, measurement, sensitivity, options)
         if self.call == ORDINARY_CALLS[0] and wide is not None and eager.is_floating_point():
             self._note_lost_rounding(tensors.title, got, eager, wide)
         if is_ordinary and tensors.part != "inputs" and not measurement.wrong_count and not measurement.exact:
@@ -329,6 +330,37 @@ class CallComparison:
         )
         return measurement.without(undefined)
 
+    def _without_undecided(
+        self, tensors: _Tensors, measurement: Measurement, sensitivity: torch.Tensor | None, options: dict[str, Any]
+    ) -> Measurement:
+        """The measurement where elements pass that another rounding of eager decides. See random_rounding.py."""
+        found = self.doubt(tensors.eager, tensors.part, tensors.name, tensors.wide)
+        if not measurement.exact:
+            moved = found.spread if sensitivity is None else found.spread.maximum(sensitivity)
+            measurement = measure(tensors.got, tensors.eager, tensors.reference, tensors.policy, moved, **options)
+        if count := int((found.undecided & measurement.wrong).sum()):
+            self.comparison.notes.append(
+                f"{self.title}: {tensors.title}: {count} of {measurement.total} elements are not judged: they depend "
+                "on a number that the program loses"
+            )
+        return measurement.without(found.undecided)
+
+    def doubt(self, eager: torch.Tensor, part: str, name: str, wide: torch.Tensor | None) -> Doubt:
+        """What other roundings change in a tensor of eager, on the CPU. `wide`: in float64."""
+        return doubt(eager, [getattr(each, part).get(name) for each in self._rounded_anew], wide)
+
+    @cached_property
+    def _rounded_anew(self) -> list[Outcome]:
+        """Outcomes of eager with other roundings, one for each replacement of lost values."""
+        outcomes = []
+        for seed, replacement in enumerate(REPLACEMENTS):
+            rounding = RandomRounding(seed, replacement)
+            with torch.compiler.set_stance("force_eager"):
+                outcomes.append(self._call(rounding.within(self.eager)))
+                with rounding:
+                    outcomes[-1].backward(self.used_cotangents)
+        return outcomes
+
     def _note_lost_rounding(self, title: str, got: torch.Tensor, eager: torch.Tensor, wide: torch.Tensor) -> None:
         if bits_equal(got, eager) or not (share := share_without_rounding(got, eager, wide)):
             return
@@ -356,6 +388,11 @@ class CallComparison:
 
         inputs = self.arguments.tensors()
         self.comparison.decisiveness.add_mistakes(tensors.title, eager, reference, inputs, tolerance, passes)
+
+    def _exception_problems(self, candidate: Callable[..., Any], exception: str) -> list[Problem]:
+        sides = {"eager": self.eager, "compiled": candidate}
+        declared = bool(self.policy.raises)
+        return exception_problems(sides, self.arguments, self.device, self.mode, exception, declared=declared)
 
     def _cotangents_for(self, eager: Outcome) -> dict[str, torch.Tensor]:
         """The cotangent of each floating output that requires a gradient, with the output's shape and dtype."""
@@ -456,40 +493,3 @@ class CallComparison:
             said = advice(self.eager, self.arguments.kwargs, error)
             problems = [Problem(self.title, "reference", message)] if said else []
             raise NumericsError(f"{message}\n{said or messages.NO_REFERENCE}", problems) from error
-
-    def _exception_problems(self, candidate: Callable[..., Any], exception: str) -> list[Problem]:
-        """Eager and candidate must both raise `exception`, and before they write to an input."""
-        results = []
-        for fn in (self.eager, candidate):
-            arguments = self.arguments.copy_to(self.device)
-            try:
-                with call_modes.enter_mode(self.mode, self.device):
-                    fn(*arguments.args, **arguments.kwargs)
-            except Exception as error:  # noqa: BLE001 - the check is about which exception it is
-                is_right, message = invoke.is_of_type(error, exception), invoke.error_text(error)
-            else:
-                is_right, message = False, "nothing"
-            after = arguments.tensors()
-            for name, tensor in self.arguments.tensors().items():
-                if not messages.same_values(after[name].detach().cpu(), tensor.detach()):
-                    is_right, message = False, f"{message}, after it changed {name}"
-            results.append((is_right, message))
-        expected = f"numerics['raises'] is {exception!r}" if self.policy.raises else f"eager raises {results[0][1]}"
-        return [
-            Problem("", "raises", f"{expected}, and {who} raised {message}")
-            for who, (is_right, message) in zip(("eager", "compiled"), results, strict=True)
-            if not is_right
-        ]
-
-
-def _lost(dtype: torch.dtype) -> float:
-    """The share of a value that eager may lose where it is judged with values far from zero."""
-    info = torch.finfo(dtype)
-    return info.eps * (_LOST if info.bits > 16 or dtype.is_complex else _LOST_IN_16_BITS)
-
-
-def raised_problem(error: BaseException) -> Problem:
-    """The problem that the candidate raised `error`, and eager nothing."""
-    if type(error).__name__ == "FailOnRecompileLimitHit":  # the capture has set an option of Dynamo that raises it
-        return messages.recompile_limit()
-    return Problem("", "raises", f"compiled raised {type(error).__name__}: {error}\n  eager         raised nothing")

@@ -34,6 +34,10 @@ NEIGHBOURS_EXACT = 16
 #: Within this many ulp of the largest number, a result may overflow to infinity.
 NEAR_MAX = 8
 
+#: With inputs of one sign, or far from zero, an element is not judged where eager's error at its magnitude is so many
+#: roundings of it: no error can be told from rounding there, and gross ones show elsewhere. For float32; for 16 bits.
+_LOST, _LOST_IN_16_BITS = 2**8, 2**4
+
 EAGER_BITS = "the bits are eager's"
 _EQUALS_FLOAT64 = "eager equals float64 in every element, so the result must too"
 _EXCESS = "at most {:g} ulp more than eager's error at that magnitude, as `excess` of the case says"
@@ -177,6 +181,12 @@ def _measure_real(
         factor=_needed_factor((error - floor * ulp)[wrong], unit[wrong]) if policy.limit is None else 0.0,
         buckets=buckets,
     )
+
+
+def lost_share(dtype: torch.dtype) -> float:
+    """The share of a value that eager may lose where it is judged with values far from zero."""
+    info = torch.finfo(dtype)
+    return info.eps * (_LOST if info.bits > 16 or dtype.is_complex else _LOST_IN_16_BITS)
 
 
 def _needed_factor(excess: torch.Tensor, unit: torch.Tensor) -> float:

@@ -38,7 +38,7 @@ class OperatorCall:
 
 
 #: These operators return memory that nobody has written to: there are no values to compare.
-_UNWRITTEN = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+UNWRITTEN = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 
 
 class _OperatorRecorder(TorchDispatchMode):
@@ -53,7 +53,7 @@ class _OperatorRecorder(TorchDispatchMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if torch.Tag.nondeterministic_seeded not in func.tags and func.overloadpacket.__name__ not in _UNWRITTEN:
+        if torch.Tag.nondeterministic_seeded not in func.tags and func.overloadpacket.__name__ not in UNWRITTEN:
             args_copy, kwargs_copy = copy_to((tuple(args), dict(kwargs or {})), "cpu")
             self.calls.append(OperatorCall(func, _detached(args_copy), _detached(kwargs_copy)))
         return func(*args, **(kwargs or {}))

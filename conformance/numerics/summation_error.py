@@ -23,9 +23,9 @@ from conformance.numerics.torch_references import functional_decompositions
 SHARE = 0.5
 
 #: Operator → the operand whose last dimension is summed over.
-_PRODUCTS = {"mm": 0, "bmm": 0, "baddbmm": 1, "addbmm": 1}
+_PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "addmv": 1, "baddbmm": 1, "addbmm": 1}
 #: An element of the result is the sum of as many terms as the largest operand has for each.
-_REDUCTIONS = ("sum", "mean", "prod", "var", "var_mean", "scatter_add", "index_add")
+_REDUCTIONS = ("sum", "mean", "prod", "var", "var_mean", "std", "scatter_add", "index_add")
 #: An element of the result is the sum of the elements before it.
 _SCANS = ("cumsum", "cumprod")
 
@@ -61,7 +61,7 @@ class SummationError(TorchDispatchMode):
             if result is not NotImplemented:
                 return result
         result = func(*args, **kwargs)
-        terms = _terms(packet.__name__, args, result)
+        terms = terms_of(packet.__name__, args, result)
         if terms < 2:
             return result
         size = self._unit * math.sqrt(terms)
@@ -81,7 +81,7 @@ def _is_wide(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype in (torch.float64, torch.complex128)
 
 
-def _terms(name: str, args: Sequence[Any], result: Any) -> int:
+def terms_of(name: str, args: Sequence[Any], result: Any) -> int:
     """How many terms an element of `result` is the sum of, at most; 0 for an operator that sums nothing."""
     tensors = [value for value in args if _is_wide(value)]
     if not tensors or not all(tensor.numel() for tensor in tensors):
