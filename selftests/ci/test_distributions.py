@@ -265,8 +265,8 @@ def test_the_generator_alone(tmp_path, tmp_path_factory, distributions):
     (tmp_path / "generated.py").write_text(GENERATED)
     status, text = ran(venv, tmp_path, "generated")
     assert status == 1
-    assert text.startswith("1 16.82")
-    assert text.endswith("MissingDistributionError: conformance.case is in conformance: pip install conformance\n")
+    assert "1 16.82" in text
+    assert "MissingDistributionError: conformance.case is in conformance: pip install conformance\n" in text
     status, text = ran(venv, tmp_path, "conformance", "list")
     assert (status, text) == (2, "error: the commands are in conformance: pip install conformance\n")
 

@@ -205,6 +205,62 @@ std::tuple<at::Tensor, at::Tensor> cudnn_grid_sampler_backward(
   return at::grid_sampler_2d_backward(grad, input, grid, 0, 0, true, {true, true});
 }
 
+// GPUs have fused kernels for the cells of recurrent layers, and CPUs have none. The workspaces are laid out as PyTorch's.
+using MaybeTensor = std::optional<at::Tensor>;
+
+at::Tensor sigmoid_backward(const at::Tensor& output) { return output * (1 - output); }
+
+at::Tensor with_bias(const at::Tensor& gates, const MaybeTensor& bias) {
+  return bias && bias->defined() ? gates + *bias : gates;
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(
+    const at::Tensor& of_input, const at::Tensor& of_hidden, const at::Tensor& cx, const MaybeTensor& input_bias,
+    const MaybeTensor& hidden_bias) {
+  auto gates = (with_bias(of_input, input_bias) + with_bias(of_hidden, hidden_bias)).chunk(4, 1);
+  auto in = gates[0].sigmoid(), forget = gates[1].sigmoid(), cell = gates[2].tanh(), out = gates[3].sigmoid();
+  auto cy = forget * cx + in * cell;
+  return {out * cy.tanh(), cy, at::cat({in, forget, cell, out}, 1)};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(
+    const MaybeTensor& grad_hy, const MaybeTensor& grad_cy, const at::Tensor& cx, const at::Tensor& cy,
+    const at::Tensor& workspace, bool has_bias) {
+  auto gates = workspace.chunk(4, 1);
+  auto &in = gates[0], &forget = gates[1], &cell = gates[2], &out = gates[3];
+  auto of_hidden = grad_hy && grad_hy->defined() ? *grad_hy : at::zeros_like(cx);
+  auto tanh = cy.tanh();
+  auto of_cell = of_hidden * out * (1 - tanh * tanh);
+  if (grad_cy && grad_cy->defined()) of_cell = of_cell + *grad_cy;
+  auto grad = at::cat(
+      {of_cell * cell * sigmoid_backward(in), of_cell * cx * sigmoid_backward(forget), of_cell * in * (1 - cell * cell),
+       of_hidden * tanh * sigmoid_backward(out)},
+      1);
+  return {grad, of_cell * forget, has_bias ? grad.sum(0) : at::Tensor()};
+}
+
+std::tuple<at::Tensor, at::Tensor> gru_cell(
+    const at::Tensor& of_input, const at::Tensor& of_hidden, const at::Tensor& hx, const MaybeTensor& input_bias,
+    const MaybeTensor& hidden_bias) {
+  auto inputs = with_bias(of_input, input_bias).chunk(3, 1), hidden = with_bias(of_hidden, hidden_bias).chunk(3, 1);
+  auto reset = (inputs[0] + hidden[0]).sigmoid(), update = (inputs[1] + hidden[1]).sigmoid();
+  auto fresh = (inputs[2] + reset * hidden[2]).tanh();
+  return {fresh + update * (hx - fresh), at::cat({reset, update, fresh, hx, hidden[2]}, 1)};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> gru_cell_backward(
+    const at::Tensor& grad_hy, const at::Tensor& workspace, bool has_bias) {
+  auto saved = workspace.chunk(5, 1);
+  auto &reset = saved[0], &update = saved[1], &fresh = saved[2], &hx = saved[3], &hidden = saved[4];
+  auto of_update = grad_hy * (hx - fresh) * sigmoid_backward(update);
+  auto of_fresh = grad_hy * (1 - update) * (1 - fresh * fresh);
+  auto of_reset = of_fresh * hidden * sigmoid_backward(reset);
+  auto of_inputs = at::cat({of_reset, of_update, of_fresh}, 1);
+  auto of_hidden = at::cat({of_reset, of_update, of_fresh * reset}, 1);
+  return {of_inputs, of_hidden, grad_hy * update, has_bias ? of_inputs.sum(0) : at::Tensor(),
+          has_bias ? of_hidden.sum(0) : at::Tensor()};
+}
+
 // PyTorch warns that kernels are replaced. That is intended.
 struct Silent final : c10::WarningHandler {
   void process(const c10::Warning&) override {}
@@ -244,6 +300,10 @@ void install(const char* const* names, int count) {
   aten->impl("unfold", TORCH_FN(at::native::unfold));
   aten->impl("view_as_real", TORCH_FN(at::native::view_as_real));
   aten->impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
+  aten->impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
+  aten->impl("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(lstm_cell_backward));
+  aten->impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
+  aten->impl("_thnn_fused_gru_cell_backward", TORCH_FN(gru_cell_backward));
   aten->impl("convolution", TORCH_FN(convolution));
   aten->impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
   if constexpr (type == c10::DeviceType::CUDA) {
