@@ -82,8 +82,6 @@ _AXES = (0.0, -0.0, 1.0, -1.0)
 FAR = "far"
 MOVED = ("negative", "positive", FAR)
 _DISTANCE, _DISTANCE_IN_16_BITS = 100, 10
-#: Groups with numbers so large or small that results leave the dtype's range.
-WIDE = ("huge", "exponents", "full_range")
 #: Groups whose values are drawn.
 _DRAWN = ("exponents", "full_range")
 #: `exponents` has this share of the exponents: numbers up to the fourth root of the largest one.

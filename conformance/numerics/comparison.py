@@ -18,13 +18,7 @@ from conformance.cases.seeds import seed_of
 from conformance.cases.tolerance_policy import Policy
 from conformance.errors import ConformanceError
 from conformance.numerics import error_profile, messages
-from conformance.numerics.conversions import (
-    Conversions,
-    are_integers,
-    conversions,
-    rounded_by_one,
-    share_without_rounding,
-)
+from conformance.numerics.conversions import are_integers, narrow_dtypes, rounded_by_one, share_without_rounding
 from conformance.numerics.cotangents import EXPANDED, random_cotangent
 from conformance.numerics.decisiveness import Decisiveness
 from conformance.numerics.error_profile import ErrorProfiles
@@ -36,7 +30,7 @@ from conformance.numerics.outcome import Arguments, Outcome, call, ends_the_chec
 from conformance.numerics.perturbation import PERTURBATIONS, perturbed_arguments, perturbed_cotangents
 from conformance.numerics.problem import ORDINARY_CALLS, Problem
 from conformance.numerics.random_draws import NarrowDraws, draws_differ
-from conformance.numerics.random_rounding import REPLACEMENTS, Doubt, RandomRounding, doubt
+from conformance.numerics.random_rounding import RUNS, Doubt, RandomRounding, doubt
 from conformance.numerics.summation_error import SummationError
 from conformance.words import pluralise
 
@@ -206,18 +200,11 @@ class CallComparison:
             if messages.same_shape_and_dtype(got.gradients.get(name), gradient)
         ]
         problems += self._value_problems("gradients", both, got, eager, reference)
-        return self._with_undefined_conversions(problems)
-
-    def _with_undefined_conversions(self, problems: list[Problem]) -> list[Problem]:
-        """The problems. The texts of wrong values name conversions whose result is undefined."""
-        if not (undefined := str(self._conversions) if any(each.rule == "values" for each in problems) else ""):
-            return problems
-        line = f"  undefined     the call converts {undefined}: NaN, infinity or out of range, so any result is right"
-        return [replace(each, text=f"{each.text}\n{line}") if each.rule == "values" else each for each in problems]
+        return problems
 
     @cached_property
-    def _conversions(self) -> Conversions:
-        return conversions(self.eager, self.arguments, self.mode)
+    def _narrow_dtypes(self) -> list[str]:
+        return narrow_dtypes(self.eager, self.arguments, self.mode)
 
     def eager_error(self) -> str:
         """Type and message of the exception that eager raises with these arguments, or ""."""
@@ -298,9 +285,7 @@ class CallComparison:
             elif are_integers(eager):
                 moved = self.sensitivity(tensors.part, tensors.name, wide)
                 measurement = self._without_rounded(tensors, measurement, rounded_by_one(got, eager, wide, moved))
-        if measurement.wrong_count and are_integers(eager):
-            measurement = self._without_undefined(tensors, measurement)
-        if measurement.wrong_count and self.call in special_values.WIDE:
+        if measurement.wrong_count and not policy.exact:
             measurement = self._without_undecided(tensors, measurement, sensitivity, options)
         if self.call == ORDINARY_CALLS[0] and wide is not None and eager.is_floating_point():
             self._note_lost_rounding(tensors.title, got, eager, wide)
@@ -319,23 +304,12 @@ class CallComparison:
             self.comparison.roundings.append(note + _ROUNDED.format(count, rounded.numel(), agree))
         return measurement.without(rounded)
 
-    def _without_undefined(self, tensors: _Tensors, measurement: Measurement) -> Measurement:
-        """The measurement where elements pass that are made of the result of an undefined conversion."""
-        undefined = self._conversions.is_undefined(tensors.eager.shape)
-        if undefined is None or not (count := int((undefined & measurement.wrong).sum())):
-            return measurement
-        self.comparison.notes.append(
-            f"{self.title}: {tensors.title}: {count} elements are not judged: they come from a conversion to an "
-            "integer that cannot hold the number, whose result is undefined"
-        )
-        return measurement.without(undefined)
-
     def _without_undecided(
         self, tensors: _Tensors, measurement: Measurement, sensitivity: torch.Tensor | None, options: dict[str, Any]
     ) -> Measurement:
         """The measurement where elements pass that another rounding of eager decides. See random_rounding.py."""
         found = self.doubt(tensors.eager, tensors.part, tensors.name, tensors.wide)
-        if not measurement.exact:
+        if not measurement.exact and tensors.policy.limit is None:
             moved = found.spread if sensitivity is None else found.spread.maximum(sensitivity)
             measurement = measure(tensors.got, tensors.eager, tensors.reference, tensors.policy, moved, **options)
         if count := int((found.undecided & measurement.wrong).sum()):
@@ -351,20 +325,24 @@ class CallComparison:
 
     @cached_property
     def _rounded_anew(self) -> list[Outcome]:
-        """Outcomes of eager with other roundings, one for each replacement of lost values."""
+        """Outcomes of eager with other roundings."""
         outcomes = []
-        for seed, replacement in enumerate(REPLACEMENTS):
-            rounding = RandomRounding(seed, replacement)
-            with torch.compiler.set_stance("force_eager"):
-                outcomes.append(self._call(rounding.within(self.eager)))
+        for seed, (replacement, keeps_infinity) in enumerate(RUNS):
+            rounding = RandomRounding(seed, replacement, keeps_infinity)
+            with (
+                torch.compiler.set_stance("force_eager"),
+                contextlib.suppress(Exception),
+            ):  # it may refuse a lost number
+                outcome = self._call(rounding.within(self.eager))
                 with rounding:
-                    outcomes[-1].backward(self.used_cotangents)
+                    outcome.backward(self.used_cotangents)
+                outcomes.append(outcome)
         return outcomes
 
     def _note_lost_rounding(self, title: str, got: torch.Tensor, eager: torch.Tensor, wide: torch.Tensor) -> None:
         if bits_equal(got, eager) or not (share := share_without_rounding(got, eager, wide)):
             return
-        if dtypes := self._conversions.narrow:
+        if dtypes := self._narrow_dtypes:
             where = f"{title}: eager rounds to {' and '.join(dtypes)} on the way and compiled does not"
             differ = f"{share:.0%} of the elements differ by more than 8 ulp"
             self.comparison.roundings.append(f"{where}: {differ}, and float64 is nearer to compiled")

@@ -56,57 +56,38 @@ def share_without_rounding(got: torch.Tensor, eager: torch.Tensor, wide: torch.T
     return share if share > _SHARE else 0.0
 
 
-def conversions(fn: Callable[..., Any], arguments: Arguments, mode: str) -> Conversions:
-    """The conversions of a call of eager on the CPU. `mode`: the case's call mode."""
+def narrow_dtypes(fn: Callable[..., Any], arguments: Arguments, mode: str) -> list[str]:
+    """Dtypes of at most 16 bits that a call of eager on the CPU rounds values to. `mode`: the case's call mode."""
     copies = arguments.copy_to("cpu")
     eager = torch.compiler.set_stance("force_eager")  # flex_attention compiles itself, and Dynamo refuses the mode
-    with eager, Conversions() as seen, call_modes.enter_mode(mode, "cpu"):
+    with eager, _Narrowing() as seen, call_modes.enter_mode(mode, "cpu"):
         fn(*copies.args, **copies.kwargs)
-    return seen
+    return list(seen.dtypes)
 
 
-class Conversions(TorchDispatchMode):
-    """`undefined`: dtype of integers → how many numbers it cannot hold. `narrow`: dtypes of at most 16 bits that values
-    are rounded to.
-    """
-
+class _Narrowing(TorchDispatchMode):
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()
-        self.undefined: dict[str, int] = {}
-        self._masks: dict[torch.Size, torch.Tensor] = {}
-        self.narrow: dict[str, None] = {}
-
-    def is_undefined(self, shape: torch.Size) -> torch.Tensor | None:
-        """Where tensors of that shape were made of numbers that the integer dtype cannot hold; None if nowhere.
-
-        So any value is right in elements that depend on the conversion of the same element alone.
-        """
-        return self._masks.get(shape)
-
-    def __str__(self) -> str:
-        """What has no defined result: "3 numbers to int8"; "" if nothing."""
-        return " and ".join(f"{count} numbers to {dtype}" for dtype, count in self.undefined.items())
+        self.dtypes: dict[str, None] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        if func in _CONVERSIONS and isinstance(result, torch.Tensor):
-            source = args[func is torch.ops.aten.copy_.default]
-            name = str(result.dtype).removeprefix("torch.")
-            if source.dtype.is_floating_point and are_integers(result):
-                beyond = _beyond(source, result.dtype).expand(result.shape)
-                if count := int(beyond.sum()):
-                    self.undefined[name] = self.undefined.get(name, 0) + count
-                    self._masks[result.shape] = self._masks.get(result.shape, False) | beyond
-            elif result.dtype.is_floating_point and result.dtype.itemsize <= 2 < source.dtype.itemsize:
-                self.narrow[name] = None
+        source = source_of(func, args)
+        if source is not None and result.dtype.is_floating_point and result.dtype.itemsize <= 2 < source.dtype.itemsize:
+            self.dtypes[str(result.dtype).removeprefix("torch.")] = None
         return result
 
 
-def _beyond(source: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Where numbers are NaN, infinite or beyond the dtype's range."""
+def source_of(func: Any, args: Sequence[Any]) -> torch.Tensor | None:
+    """What an operator converts to the dtype of its result; None if it is no conversion."""
+    return args[func is torch.ops.aten.copy_.default] if func in _CONVERSIONS else None
+
+
+def beyond(source: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Where numbers are NaN, infinite or beyond the range of an integer dtype: a conversion has no defined result."""
     info, values = torch.iinfo(dtype), source.detach().double().trunc()
     return ~values.isfinite() | (values < info.min) | (values >= float(info.max) + 1)

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from conformance.cases import special_values
 from conformance.cases.case import Case
 from conformance.cases.tolerance_policy import Policy
 from conformance.numerics import messages
@@ -66,8 +65,7 @@ def limit(
 
     `exact`: not at all from eager. `expected`: float64 or complex128, or None for eager's values. `factor`, `floor`,
     `sensitivity`: see measurement.py. `may be exact`: where eager equals float64, compiled must. `one ulp`: that of the
-    largest element counts for all. Calls with special values of any magnitude also have `undecided`: see
-    random_rounding.py.
+    largest element counts for all. `undecided`, which is added where not all must be exact: see random_rounding.py.
     """
     floating = eager.dtype.is_floating_point or eager.dtype.is_complex
     factor, floor = policy.factor_and_floor(eager.dtype) if floating else (0.0, 0.0)
@@ -141,8 +139,8 @@ class _CallLimits(CallComparison):
         if floating and wide is not None and policy.moves_inputs:
             sensitivity = self.sensitivity(part, name, wide)
         may_be_exact = not self.special and self.cotangent_layout != EXPANDED
-        found = self.doubt(tensor, part, name, wide) if self.call in special_values.WIDE else None
-        if found is not None:
+        found = self.doubt(tensor, part, name, wide) if not policy.exact else None
+        if found is not None and policy.limit is None:
             sensitivity = found.spread.maximum(torch.as_tensor(sensitivity, dtype=torch.float64))
         made = limit(tensor, wide, policy, sensitivity, may_be_exact=may_be_exact)
         return made if found is None else {**made, "undecided": found.undecided}

@@ -8,6 +8,7 @@ has lost are replaced by NaN in one run and by numbers in the others, so that al
     overflow    float64 has a number beyond the dtype's range, or the terms of a sum reach it
     underflow   below the smallest normal number, the result may be 0
     lost inside float64 has another number, as for the variance of large numbers in eager's layer norm
+    undefined   a number is beyond the integers that it is converted to
 
 What is infinite in float64 too, such as a mask of -inf, is not lost.
 
@@ -25,11 +26,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from conformance.numerics.conversions import are_integers, beyond, source_of
 from conformance.numerics.operator_recorder import UNWRITTEN
 from conformance.numerics.summation_error import SHARE, terms_of
 
-#: What lost values become: one run for each.
-REPLACEMENTS = (math.nan, 0.0, 1.0, -1.0)
+#: What lost values become, and whether infinities stay where a result is beyond the dtype's range: one run for each.
+RUNS = ((math.nan, False), (0.0, False), (1.0, False), (-1.0, False), (math.nan, True))
 #: Beside float64, a result without noise of a sum differs by no more than this share of itself.
 _LOST_INSIDE = 1 / 8
 #: Their terms are factors.
@@ -50,7 +52,7 @@ class Doubt:
 
 
 def doubt(eager: torch.Tensor, others: Sequence[Any], reference: torch.Tensor | None) -> Doubt:
-    """`eager`: on the CPU. `others`: the same tensor of other runs. `reference`: in float64.
+    """`eager`: on the CPU. `others`: the same tensor of each of RUNS. `reference`: in float64.
 
     An integer that changes is undecided. A result that is infinite because float64 has a number beyond the dtype's
     range is not.
@@ -58,7 +60,8 @@ def doubt(eager: torch.Tensor, others: Sequence[Any], reference: torch.Tensor | 
     wide = torch.complex128 if eager.dtype.is_complex else torch.float64
     floating = eager.dtype.is_floating_point or eager.dtype.is_complex
     spread, undecided = torch.zeros(eager.shape, dtype=torch.float64), torch.zeros(eager.shape, dtype=torch.bool)
-    for other in (each.detach().cpu() for each in others if isinstance(each, torch.Tensor)):
+    tensors = [each.detach().cpu() for each in others if isinstance(each, torch.Tensor)]
+    for other in tensors:
         if other.shape != eager.shape:
             undecided[...] = True
             continue
@@ -70,19 +73,24 @@ def doubt(eager: torch.Tensor, others: Sequence[Any], reference: torch.Tensor | 
         finite = one.isfinite() & two.isfinite()
         undecided |= ~same & ~finite
         spread = spread.maximum(torch.where(finite, (one - two).abs(), 0.0))
-    if floating and reference is not None:
-        undecided &= ~(eager.isinf() & reference.isfinite() & (reference.to(eager.dtype) == eager))
+    if floating and reference is not None and tensors and tensors[-1].shape == eager.shape:
+        beyond_range = eager.isinf() & reference.isfinite() & (reference.to(eager.dtype) == eager)
+        undecided &= ~(beyond_range & (tensors[-1] == eager))
     return Doubt(spread, undecided)
 
 
 class RandomRounding(TorchDispatchMode):
-    """Inside, each result of an operator is rounded anew. `seed` decides how. `replacement`: of lost values."""
+    """Inside, each result of an operator is rounded anew. `seed` decides how.
+
+    `replacement`: of lost values. `keeps_infinity`: infinite results are not replaced.
+    """
 
     supports_higher_order_operators = True
 
-    def __init__(self, seed: int, replacement: float) -> None:
+    def __init__(self, seed: int, replacement: float, keeps_infinity: bool) -> None:
         super().__init__()
-        self._generator, self._replacement = torch.Generator().manual_seed(seed), replacement
+        self._generator = torch.Generator().manual_seed(seed)
+        self._replacement, self._keeps_infinity = replacement, keeps_infinity
 
     def within(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """The function, with other roundings."""
@@ -104,6 +112,10 @@ class RandomRounding(TorchDispatchMode):
         except (RuntimeError, TypeError):  # no float64, as for quantised numbers
             return func(*args, **kwargs)
         result = func(*args, **kwargs)
+        if (source := source_of(func, args)) is not None and are_integers(result):
+            limits = torch.iinfo(result.dtype)
+            made_up = limits.max if math.isnan(self._replacement) else max(int(self._replacement), limits.min)
+            result.copy_(torch.where(beyond(source, result.dtype), made_up, result))
         for one, two, most in zip(tree_leaves(result), tree_leaves(true), bound, strict=True):
             if _is_floating(one) and one.shape == two.shape and _is_dense(one):
                 self._round(_real(one), _real(two.to(_wide(one.dtype))), most)
@@ -121,6 +133,8 @@ class RandomRounding(TorchDispatchMode):
             lost_inside = (reaches > _range(info)) | ((found - true).abs() > info.eps * 8 * error)
             noise = noise.maximum(_epsilon_of_sums(info) * error)
         lost = true.isfinite() & ((true.abs() > info.max) | ~found.isfinite() | lost_inside)
+        if self._keeps_infinity:
+            lost &= ~(found.isinf() & (true.abs() > info.max))
         moved = (true + self._signs(true) * noise).to(found.dtype)
         moved = torch.where((moved.abs() < info.tiny) & (self._signs(true) > 0), 0.0, moved)
         is_exact = (found == true) & torch.full_like(found, most is None, dtype=torch.bool)

@@ -9,7 +9,7 @@ from checking import case_of
 
 from conformance import tensor
 from conformance.numerics.check import NumericsError, check_numerics
-from conformance.numerics.random_rounding import REPLACEMENTS, RandomRounding, doubt
+from conformance.numerics.random_rounding import RUNS, RandomRounding, doubt
 
 MAX = torch.finfo(torch.float32).max
 
@@ -18,8 +18,8 @@ def rounded_anew(fn, *inputs):
     """The doubt in the result of a function."""
     wide = fn(*(each.double() if each.is_floating_point() else each for each in inputs))
     others = []
-    for seed, replacement in enumerate(REPLACEMENTS):
-        with RandomRounding(seed, replacement):
+    for seed, (replacement, keeps_infinity) in enumerate(RUNS):
+        with RandomRounding(seed, replacement, keeps_infinity):
             others.append(fn(*inputs))
     return doubt(fn(*inputs), others, wide)
 
