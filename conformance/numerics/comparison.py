@@ -309,7 +309,7 @@ class CallComparison:
     ) -> Measurement:
         """The measurement where elements pass that another rounding of eager decides. See random_rounding.py."""
         found = self.doubt(tensors.eager, tensors.part, tensors.name, tensors.wide)
-        if not measurement.exact and tensors.policy.limit is None:
+        if not measurement.exact and tensors.policy.moves_inputs:
             moved = found.spread if sensitivity is None else found.spread.maximum(sensitivity)
             measurement = measure(tensors.got, tensors.eager, tensors.reference, tensors.policy, moved, **options)
         if count := int((found.undecided & measurement.wrong).sum()):

@@ -140,7 +140,7 @@ class _CallLimits(CallComparison):
             sensitivity = self.sensitivity(part, name, wide)
         may_be_exact = not self.special and self.cotangent_layout != EXPANDED
         found = self.doubt(tensor, part, name, wide) if not policy.exact else None
-        if found is not None and policy.limit is None:
+        if found is not None and policy.moves_inputs:
             sensitivity = found.spread.maximum(torch.as_tensor(sensitivity, dtype=torch.float64))
         made = limit(tensor, wide, policy, sensitivity, may_be_exact=may_be_exact)
         return made if found is None else {**made, "undecided": found.undecided}

@@ -10,6 +10,8 @@ has lost are replaced by NaN in one run and by numbers in the others, so that al
     lost inside float64 has another number, as for the variance of large numbers in eager's layer norm
     undefined   a number is beyond the integers that it is converted to
 
+Where an operator may take any of equal numbers, it takes another one.
+
 What is infinite in float64 too, such as a mask of -inf, is not lost.
 
 Private parts of torch: TorchDispatchMode (torch.utils._python_dispatch), the only hook that sees the calls of autograd.
@@ -36,6 +38,15 @@ RUNS = ((math.nan, False), (0.0, False), (1.0, False), (-1.0, False), (math.nan,
 _LOST_INSIDE = 1 / 8
 #: Their terms are factors.
 _OF_FACTORS = ("prod", "cumprod")
+#: Operators that do not say which of equal numbers they take → the position of their argument `dim`.
+_OF_ANY_ORDER = {
+    torch.ops.aten.sort.default: 1,
+    torch.ops.aten.median.dim: 1,
+    torch.ops.aten.nanmedian.dim: 1,
+    torch.ops.aten.mode.default: 1,
+    torch.ops.aten.topk.default: 2,
+    torch.ops.aten.kthvalue.default: 2,
+}
 _OF_NO_NUMBERS = {torch.Tag.nondeterministic_seeded, torch.Tag.inplace_view}
 _OF_SQUARES = ("var", "var_mean", "std")
 
@@ -107,6 +118,8 @@ class RandomRounding(TorchDispatchMode):
         kwargs = dict(kwargs or {})
         if not _rounds(func, (args, kwargs)):
             return func(*args, **kwargs)
+        if func in _OF_ANY_ORDER and args[0].dim():
+            return self._with_ties_exchanged(func, args, kwargs)
         try:
             true, bound = _in_float64(func, args, kwargs)
         except (RuntimeError, TypeError):  # no float64, as for quantised numbers
@@ -120,6 +133,14 @@ class RandomRounding(TorchDispatchMode):
             if _is_floating(one) and one.shape == two.shape and _is_dense(one):
                 self._round(_real(one), _real(two.to(_wide(one.dtype))), most)
         return result
+
+    def _with_ties_exchanged(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Values and indices, where equal numbers come in another order."""
+        place = _OF_ANY_ORDER[func]
+        dim = args[place] if len(args) > place else kwargs.get("dim", -1)
+        order = torch.randperm(args[0].shape[dim], generator=self._generator).to(args[0].device)
+        values, indices = func(args[0].index_select(dim, order), *args[1:], **kwargs)
+        return values, order[indices]
 
     def _round(self, found: torch.Tensor, true: torch.Tensor, most: _Bound | None) -> None:
         """Writes other values into `found`, a result. `true`: float64, of its shape."""
@@ -138,7 +159,7 @@ class RandomRounding(TorchDispatchMode):
         moved = (true + self._signs(true) * noise).to(found.dtype)
         moved = torch.where((moved.abs() < info.tiny) & (self._signs(true) > 0), 0.0, moved)
         is_exact = (found == true) & torch.full_like(found, most is None, dtype=torch.bool)
-        keeps = ~true.isfinite() | is_exact | ((self._signs(true) > 0) & (moved != 0))
+        keeps = ~true.isfinite() | is_exact
         found.copy_(torch.where(lost, self._replacement, torch.where(keeps, found, moved)))
 
     def _signs(self, like: torch.Tensor) -> torch.Tensor:

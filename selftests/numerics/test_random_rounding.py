@@ -56,6 +56,22 @@ def test_undecided(fn, inputs, undecided):
     assert rounded_anew(fn, *inputs).undecided.tolist() == undecided
 
 
+@pytest.mark.parametrize(
+    ("fn", "undecided"),
+    [
+        (lambda x: x.sort().indices, [True, True, True, False]),
+        (lambda x: x.sort(stable=True).indices, [False, False, False, False]),
+        (lambda x: x.topk(3).indices, [False, True, True]),
+        (lambda x: x.sort().values, [False, False, False, False]),
+        (lambda x: x.max(-1).indices, False),
+    ],
+    ids=["sort", "stable", "topk", "values", "max"],
+)
+def test_which_of_equal_numbers(fn, undecided):
+    found = rounded_anew(fn, torch.tensor([1.0, 1.0, 3.0, 1.0]))
+    assert found.undecided.tolist() == undecided
+
+
 def test_what_cancels_spreads():
     found = rounded_anew(lambda x: (x / 3 * 3 - x) * 1e6, torch.linspace(1, 2, 50))
     assert float(found.spread.amax()) > 0.01

@@ -153,7 +153,7 @@ def _from_numpy(function: Callable[..., np.ndarray], result: Any) -> Callable[..
         arrays = [t.handle.data.reshape(t.handle.data.shape + (1,) * (rank - t.handle.data.ndim)) for t in tensors]
         dtype = result or tensors[0].dtype
         value = np.asarray(function(*arrays)).astype(storage_dtype(dtype))
-        kind = tl.block_type(dtype, list(shaped.shape)) if shaped.type.is_block() else dtype
+        kind = tl.block_type(dtype, list(value.shape[1:])) if shaped.type.is_block() else dtype  # arguments broadcast
         return tl.core.tensor(TensorHandle(value, dtype), kind)
 
     return call

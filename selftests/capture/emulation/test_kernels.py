@@ -61,6 +61,21 @@ def test_libdevice(name, dtype):
 
 
 @triton.jit
+def power_of_a_constant(x, y, xnumel, XBLOCK: tl.constexpr):
+    place = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
+    mask = place < xnumel
+    value = tl.load(x + place, mask, other=0.0)
+    tl.store(y + place, libdevice.pow(tl.full([1], 2.0, tl.float32), value) * value, mask)
+
+
+def test_arguments_of_libdevice_broadcast():
+    x = torch.arange(20.0)
+    y = torch.zeros_like(x)
+    run(power_of_a_constant, x, y, len(x))
+    torch.testing.assert_close(y, 2**x * x)
+
+
+@triton.jit
 def predicates(x, y, z, xnumel, XBLOCK: tl.constexpr):
     place = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
     mask = place < xnumel
