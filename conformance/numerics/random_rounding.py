@@ -8,9 +8,10 @@ has lost are replaced by NaN in one run and by numbers in the others, so that al
     overflow    float64 has a number beyond the dtype's range, or the terms of a sum reach it
     underflow   below the smallest normal number, the result may be 0
     lost inside float64 has another number, as for the variance of large numbers in eager's layer norm
-    undefined   a number is beyond the integers that it is converted to
+    undefined   a number is beyond the integers that it is converted to, or memory that nobody has written to
 
-Where an operator may take any of equal numbers, it takes another one.
+Where an operator may take any of equal numbers, it takes another one. In one run all are the first of them, and in
+another the last, so that all elements that depend on their order differ.
 
 What is infinite in float64 too, such as a mask of -inf, is not lost.
 
@@ -117,7 +118,9 @@ class RandomRounding(TorchDispatchMode):
     ) -> Any:
         kwargs = dict(kwargs or {})
         if not _rounds(func, (args, kwargs)):
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            is_unwritten = getattr(func, "overloadpacket", func).__name__ in UNWRITTEN
+            return result.fill_(self._replacement) if is_unwritten and _is_floating(result) else result
         if func in _OF_ANY_ORDER and args[0].dim():
             return self._with_ties_exchanged(func, args, kwargs)
         try:
@@ -140,7 +143,10 @@ class RandomRounding(TorchDispatchMode):
         dim = args[place] if len(args) > place else kwargs.get("dim", -1)
         order = torch.randperm(args[0].shape[dim], generator=self._generator).to(args[0].device)
         values, indices = func(args[0].index_select(dim, order), *args[1:], **kwargs)
-        return values, order[indices]
+        indices = order[indices]
+        if not math.isnan(self._replacement) or values.dim() < args[0].dim() or not values.numel():
+            return values, indices
+        return values, indices.gather(dim, _place_of_equals(values, dim, first=self._keeps_infinity))
 
     def _round(self, found: torch.Tensor, true: torch.Tensor, most: _Bound | None) -> None:
         """Writes other values into `found`, a result. `true`: float64, of its shape."""
@@ -238,6 +244,17 @@ def _is_dense(value: torch.Tensor) -> bool:
     return value.layout == torch.strided and not any(
         stride == 0 < size - 1 for size, stride in zip(value.shape, value.stride(), strict=True)
     )
+
+
+def _place_of_equals(values: torch.Tensor, dim: int, *, first: bool) -> torch.Tensor:
+    """For each of sorted numbers, where the first, or the last, of those that equal it is: int64."""
+    if not first:
+        values = values.flip(dim)
+    shape = [-1 if each == dim % values.dim() else 1 for each in range(values.dim())]
+    places = torch.arange(values.shape[dim], device=values.device).view(shape).expand(values.shape)
+    repeats = torch.cat([torch.ones_like(values.narrow(dim, 0, 1)), values.diff(dim=dim)], dim) == 0
+    found = torch.where(repeats, 0, places).cummax(dim).values
+    return found if first else values.shape[dim] - 1 - found.flip(dim)
 
 
 def _real(value: torch.Tensor) -> torch.Tensor:
