@@ -75,8 +75,6 @@ def test_two_operands(x, y, function):
 
 
 OPERANDS = {"x": tensor(5, 6, 8), "weight": tensor(5, 4, 8), "bias": tensor(5, 4)}
-UNDECIDED_VARIANCE = "the variance overflows in eager too: the width of its vectors decides between NaN and 0"
-OVERFLOW = {"without": {"huge": "whether a sum overflows depends on its order"}}
 
 
 # Five products become one call.
@@ -91,7 +89,6 @@ OVERFLOW = {"without": {"huge": "whether a sum overflows depends on its order"}}
         "bias batched_of_aten": {"extern": ["bmm"]},
         "bias batched": {"extern": ["baddbmm"]},
     },
-    numerics=OVERFLOW,
 )
 def test_linear(x, weight, bias, has_bias):
     def product(i):
@@ -107,7 +104,6 @@ def test_linear(x, weight, bias, has_bias):
     only=ONLY,
     require={"all": {"extern": ["bmm"], "patterns.batch_linear_post_grad": 1}},
     missed={"all": {"fallbacks": [], "judgement": "broadcast_to is a view, as expand is"}},
-    numerics=OVERFLOW,
 )
 def test_bias_broadcast(x, weight, bias):
     def product(i):
@@ -122,7 +118,6 @@ def test_bias_broadcast(x, weight, bias):
     config={"joined": before_autograd("linear_lhs")},
     only=ONLY,
     require={"all": {"fallbacks": [], "extern": ["addmm"], "patterns.batch_linear_lhs": 1}},
-    numerics=OVERFLOW,
 )
 def test_linear_of_one_input(x, weight, bias):
     first = x[0]
@@ -141,7 +136,6 @@ def test_linear_of_one_input(x, weight, bias):
     config={"fused": before_autograd("layernorm")},
     only=ONLY,
     require={"all": INDUCTOR_ONLY | {"patterns.batch_layernorm": 1}},
-    numerics={"without": dict.fromkeys(("huge", "full_range"), UNDECIDED_VARIANCE)},
 )
 def test_layer_norm(x, weight, bias, given):
     def norm(i):

@@ -123,8 +123,6 @@ def test_split_backward(x):
     sin=tensor(9, 16),
     dtype=["f32", "bf16"],
     require={"all": ONE_KERNEL},
-    # Of two products that overflow, a fused multiply-add rounds only one.
-    numerics={"for": {"gpu": {"without": {"full_range": "eager subtracts infinities, and a multiply-add does not"}}}},
 )
 def test_rotary(x, cos, sin):
     first, second = x.chunk(2, -1)

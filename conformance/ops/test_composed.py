@@ -17,7 +17,12 @@ PADDED = {
 }
 
 
-@case(x=tensor(shape=[(3, 20), (1, 5000)]), padded=PADDED, require=NO_GRAPH_BREAKS, numerics=OVERFLOW)
+@case(
+    x=tensor(shape=[(3, 20), (1, 5000)]),
+    padded=PADDED,
+    require=NO_GRAPH_BREAKS,
+    numerics={"for": {"gpu cumsum": OVERFLOW}},
+)
 def test_reduced_with_a_border(x, padded):
     return padded(x)
 
@@ -54,7 +59,6 @@ def test_sum_of_products(a, b, c, summed):
     b=tensor(4, 4),
     factors={"beta0": {"beta": 0}, "alpha0": {"alpha": 0}, "both": {"beta": 0.5, "alpha": 2}},
     require=NO_GRAPH_BREAKS,
-    numerics=OVERFLOW,
 )
 def test_addmm_of_one_row(x, a, b, factors):
     return torch.addmm(x, a, b, **factors)
@@ -79,7 +83,7 @@ SCATTERED = {
 }
 
 
-@case(x=tensor(8, 13), y=tensor(8, 13), scattered=SCATTERED, grad=True, require=NO_GRAPH_BREAKS, numerics=OVERFLOW)
+@case(x=tensor(8, 13), y=tensor(8, 13), scattered=SCATTERED, grad=True, require=NO_GRAPH_BREAKS)
 def test_sum_of_a_scatter_backward(x, y, scattered):
     return scattered(x, y)
 
@@ -169,7 +173,7 @@ def test_complex(z, function):
     return function(z)
 
 
-@case(x=tensor(2, 9), reverse={"forwards": False, "backwards": True}, require=NO_GRAPH_BREAKS, numerics=OVERFLOW)
+@case(x=tensor(2, 9), reverse={"forwards": False, "backwards": True}, require=NO_GRAPH_BREAKS)
 def test_generic_scan(x, reverse):
     return associative_scan(lambda a, b: a + b, x, dim=1, reverse=reverse, combine_mode="generic")
 
@@ -197,7 +201,7 @@ def test_reshaped_in_any_size(x):
     return x.mT.reshape(x.shape[0], -1) + 1, x.flatten()
 
 
-@case(**{name: tensor(2, 32, 4, 16) for name in "qkv"}, require=NO_GRAPH_BREAKS, numerics=OVERFLOW)
+@case(**{name: tensor(2, 32, 4, 16) for name in "qkv"}, require=NO_GRAPH_BREAKS)
 def test_attention_of_permuted(q, k, v):
     q, k, v = q.permute(0, 2, 1, 3), k.permute(0, 2, 1, 3), v.permute(0, 2, 1, 3)
     return (torch.softmax(q @ k.transpose(-2, -1) / 3.0, dim=-1) @ v).reshape(2, 4, -1)
@@ -212,7 +216,7 @@ def test_softmax_of_relative_positions(x):
 
 
 # One sum per row and one per column of the same elements, where the rows do not fill the last block.
-@case(x=tensor(133, 65, dtype=["f32", "bf16"]), require=NO_GRAPH_BREAKS, numerics=OVERFLOW)
+@case(x=tensor(133, 65, dtype=["f32", "bf16"]), require=NO_GRAPH_BREAKS)
 def test_rows_and_columns(x):
     y = x * 2 + 0.25
     return y.amax(-1), y.float().sum(0)

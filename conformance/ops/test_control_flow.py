@@ -10,7 +10,6 @@ from conformance import case, tensor
 ONE_GRAPH = {"graph_breaks": 0, "fallbacks": []}
 #: PyTorch turns scan and map into a while_loop that reads its counter as a number, which needs this option.
 SCALARS = {"dynamo.capture_scalar_outputs": True}
-ORDER = {"without": {"huge": "whether a sum overflows depends on its order"}}
 BRANCH = {"without": {"huge": "whether the condition's sum overflows depends on its order"}}
 
 
@@ -20,7 +19,6 @@ BRANCH = {"without": {"huge": "whether the condition's sum overflows depends on 
     dynamic=[False, True],
     vary="one_at_a_time",
     require={"all": ONE_GRAPH},
-    numerics=BRANCH,
 )
 def test_cond(x):
     return torch.cond(x.sum() > 0, lambda x: x.sin() + 1, lambda x: x.cos() * 2, (x,))
@@ -32,7 +30,13 @@ def test_cond_of_a_flag(x, flag):
     return torch.cond(flag, lambda x: (x + 1, x.exp()), lambda x: (x - 1, x.abs()), (x,))
 
 
-@case(x=tensor(4, 20), y=tensor(20), grad=[False, True], require={"all": ONE_GRAPH}, numerics=BRANCH)
+@case(
+    x=tensor(4, 20),
+    y=tensor(20),
+    grad=[False, True],
+    require={"all": ONE_GRAPH},
+    numerics={"for": {"backward": BRANCH}},
+)
 def test_cond_with_closures(x, y):
     doubled = y * 2
 
@@ -45,7 +49,7 @@ def test_cond_with_closures(x, y):
     return torch.cond(x.mean() > y.mean(), true, false, (x,)) * 3
 
 
-@case(x=tensor(60), require={"all": ONE_GRAPH}, numerics=BRANCH)
+@case(x=tensor(60), require={"all": ONE_GRAPH})
 def test_nested_cond(x):
     def positive(x):
         return torch.cond(x.max() > 2, lambda x: x.sin(), lambda x: x * 2, (x,))

@@ -37,7 +37,6 @@ WEIGHT = Weight()
     config={"template": TEMPLATE},
     only=ONLY,
     require={"all": ONE_KERNEL, "cpu_amx bf16": {AMX: ">=1"}},
-    numerics={"without": dict.fromkeys(("huge", "full_range"), ORDER)},
 )
 def test_bmm(a, b):
     return torch.relu(a @ b)

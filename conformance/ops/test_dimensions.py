@@ -11,7 +11,7 @@ from conformance import case, tensor
 NUMERICS = ["numerics", "requirements"]
 INDUCTOR = {"all": {"graph_breaks": 0}}
 SHAPES = {"square": (6, 6), "other": (5, 7)}
-FEW = {"without": {"huge": "on a device, the order of a sum decides whether it overflows"}}
+FEW = {"for": {"gpu": {"without": {"huge": "on a device, the order of a sum decides whether it overflows"}}}}
 
 
 ALONG = {

@@ -34,7 +34,6 @@ def test_bmm(a, b):
     return torch.bmm(a, b)
 
 
-OVERFLOW = {"without": {"huge": "whether a sum overflows depends on its order"}}
 EPILOGUES = {
     "plain": lambda x: x,
     "relu": torch.relu,
@@ -54,8 +53,6 @@ EPILOGUES = {
     vary="one_at_a_time",
     # All operators after the library's product become one kernel.
     require={"all": NO_FALLBACK, "forward": {"kernels": "<=1"}},
-    # With another kernel after it, Inductor calls another product of the library.
-    numerics={"for": {"gpu": OVERFLOW, "row_sum": OVERFLOW}},
 )
 def test_linear(x, weight, bias, epilogue):
     return epilogue(functional.linear(x, weight, bias))
@@ -75,7 +72,6 @@ def test_prologue(x, w):
     x=tensor(48),
     grad=[False, True],
     require={"all": NO_FALLBACK},
-    numerics={"without": {"huge": "whether a sum overflows depends on its order"}},
 )
 def test_matrix_vector(a, x):
     return a @ x
@@ -125,9 +121,6 @@ def test_gated_mlp(x, up, gate, down):
     return functional.linear(hidden, down)
 
 
-OVERFLOW = {"without": {"huge": "whether a sum overflows depends on its order"}}
-
-
 @case(
     a=tensor(12, 20, layout=["transposed", "strided", "expanded"]),
     b=tensor(20, 16),
@@ -154,7 +147,7 @@ SMALL = {
     b=tensor(20, 16),
     small=SMALL,
     require={"all": NO_FALLBACK},
-    numerics=OVERFLOW | {"for": {"inner_size_0": {"fill": {"output": "the product of nothing is 0"}}}},
+    numerics={"for": {"inner_size_0": {"fill": {"output": "the product of nothing is 0"}}}},
 )
 def test_small(a, b, small):
     return small(a, b)
@@ -187,7 +180,6 @@ SUMS = {"scores": "bij,bkj->bik", "total": "bij,bij->", "trace": "bii,bij->bj"}
     y=tensor(2, 7, 7),
     equation=SUMS,
     require={"all": NO_FALLBACK},
-    numerics={"for": {"total": OVERFLOW}},
 )
 def test_einsum_of_batches(x, y, equation):
     return torch.einsum(equation, x, y)

@@ -198,7 +198,7 @@ ADAM = {"adam": torch._fused_adam_, "adamw": torch._fused_adamw_}
         "adamw": {"fallbacks": ["aten._fused_adamw"]},
     },
     missed={"all": {"kernels": 0, "judgement": "the operator that writes into its inputs leaves nothing to copy"}},
-    numerics=SQUARE,
+    numerics={"for": {"plain": SQUARE}},
 )
 def test_fused_adam(p0, p1, g0, g1, mean0, mean1, square0, square1, max0, max1, step0, step1, operator, amsgrad):
     operator(

@@ -53,7 +53,6 @@ def test_product_of_one_row(bias, x, y, form):
     config={"fixed": mul_sum(), "any_size": mul_sum(skip_dynamic_shape_dim_check=True)},
     only=ONE_CUDA,
     require={"all": ONE_KERNEL} | {form: {f"patterns.decompose_{form}": 1} for form in ("mm", "addmm", "bmm")},
-    numerics=OVERFLOW,
 )
 def test_product_of_many_rows(x, y, form):
     return form(x, y)
@@ -88,7 +87,6 @@ ONE_TEMPLATE = {"all": {"kernels": 1, "kinds.template": 1, "extern": [], "patter
     config={"b2b": B2B},
     only=ONE_CUDA,
     require=ONE_TEMPLATE,
-    numerics=OVERFLOW,
 )
 def test_two_products(a, b, form):
     return form(a, b)

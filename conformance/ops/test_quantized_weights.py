@@ -135,9 +135,6 @@ def test_short_integer_weight(x):
     x=tensor(5, 32, dtype="bf16"),
     **FROZEN | JOINED,
     require=INTEGER_WEIGHT,
-    numerics={
-        "without": dict.fromkeys(("huge", "full_range"), "the kernel multiplies by the scale before it rounds to bf16")
-    },
 )
 def test_joined_integer_weights(x):
     return sum(scaled_product(x, name) for name in ("first", "second", "third"))
