@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 
 from conformance.capture import call_modes
-from conformance.cases import other_inputs
+from conformance.cases import other_inputs, special_values
 from conformance.cases.outside_tensors import advice
 from conformance.cases.seeds import seed_of
 from conformance.cases.tolerance_policy import Policy
@@ -24,7 +25,7 @@ from conformance.numerics.error_profile import ErrorProfiles
 from conformance.numerics.exceptions import exception_problems, raised_problem
 from conformance.numerics.float64 import computing_in_float64
 from conformance.numerics.gradient_layouts import without_layouts_of_eager
-from conformance.numerics.measurement import NEIGHBOURS, Measurement, bits_equal, measure, ulp_of
+from conformance.numerics.measurement import NEIGHBOURS, Measurement, bits_equal, lost_share, measure, ulp_of
 from conformance.numerics.outcome import Arguments, Outcome, call, ends_the_check
 from conformance.numerics.perturbation import PERTURBATIONS, perturbed_arguments, perturbed_cotangents
 from conformance.numerics.problem import ORDINARY_CALLS, Problem
@@ -36,6 +37,8 @@ from conformance.words import pluralise
 #: A perturbation of 1 ulp is repeated at 1/1024 ulp. An element that then still moves by more than this share of its
 #: first move jumps between branches: it does not count as sensitive.
 _SMOOTH = 1 / 256
+#: Far from zero, the inputs move so far: where values cancel, each rounding on the way counts like one of an input.
+_ULP_FAR_FROM_ZERO = 2.0
 _ROUNDED = (
     "{} of {} integers differ by one, because eager rounds a number before it becomes an integer and compiled does "
     "not; float64 gives compiled's in {}"
@@ -176,7 +179,9 @@ class CallComparison:
         self.used_cotangents = cotangents = self._cotangents_for(eager)
         if comparable == list(eager.outputs):
             eager.backward(cotangents)
-            self.comparison.decisiveness.derives |= any(each is not None for each in eager.gradients.values())
+            self.comparison.decisiveness.derives |= any(
+                each is not None or not eager.passed[name].numel() for name, each in eager.gradients.items()
+            )
             try:
                 got.backward(cotangents)
             except Exception as error:
@@ -274,7 +279,10 @@ class CallComparison:
         if measurement.wrong_count and wide is not None and policy.moves_inputs:
             if not measurement.exact:
                 sensitivity = self.sensitivity(tensors.part, tensors.name, wide)
-                options["profiled"] = True
+                options |= {
+                    "profiled": True,
+                    "lost": lost_share(eager.dtype) if self.call in special_values.MOVED else math.inf,
+                }
                 measurement = measure(got, eager, tensors.reference, policy, sensitivity, **options)
             elif are_integers(eager):
                 moved = self.sensitivity(tensors.part, tensors.name, wide)
@@ -321,10 +329,12 @@ class CallComparison:
     def _rounded_anew(self) -> list[Outcome]:
         """Outcomes of eager with other roundings."""
         outcomes = []
-        for seed, (replacement, keeps_infinity) in enumerate(RUNS):
-            rounding = RandomRounding(seed, replacement, keeps_infinity)
-            # Eager may refuse a number that it does not meet otherwise, with any type of exception.
-            with torch.compiler.set_stance("force_eager"), contextlib.suppress(Exception):
+        for run in range(len(RUNS)):
+            rounding = RandomRounding(run, loses=self.special)
+            with (
+                torch.compiler.set_stance("force_eager"),
+                contextlib.suppress(Exception),
+            ):  # it may refuse a lost number
                 outcome = self._call(rounding.within(self.eager))
                 with rounding:
                     outcome.backward(self.used_cotangents)
@@ -393,9 +403,10 @@ class CallComparison:
         at least eager's error in ordinary calls at that magnitude.
         `reference`: float64 or complex128. Returns float64 of the same shape.
         """
+        scale = _ULP_FAR_FROM_ZERO if self.call == special_values.FAR else 1.0
         if self._perturbed_outcomes is None:
             self._perturbed_outcomes = [
-                (self._perturbed_outcome(seed, 1.0), self._perturbed_outcome(seed, 1 / 1024))
+                (self._perturbed_outcome(seed, scale), self._perturbed_outcome(seed, scale / 1024))
                 for seed in range(PERTURBATIONS)
             ]
         largest = torch.zeros(reference.shape, dtype=torch.float64)

@@ -34,6 +34,10 @@ NEIGHBOURS_EXACT = 16
 #: Within this many ulp of the largest number, a result may overflow to infinity.
 NEAR_MAX = 8
 
+#: With inputs of one sign, or far from zero, an element is not judged where eager's error at its magnitude is so many
+#: roundings of it: no error can be told from rounding there, and gross ones show elsewhere. For float32; for 16 bits.
+_LOST, _LOST_IN_16_BITS = 2**8, 2**4
+
 EAGER_BITS = "the bits are eager's"
 _EQUALS_FLOAT64 = "eager equals float64 in every element, so the result must too"
 _EXCESS = "at most {:g} ulp more than eager's error at that magnitude, as `excess` of the case says"
@@ -82,13 +86,15 @@ def measure(
     *,
     may_be_exact: bool = True,
     profiled: bool = False,
+    lost: float = math.inf,
 ) -> Measurement:
     """Compares the values of two CPU tensors.
 
     `got`, `eager`: tensors of the same shape and dtype. `reference`: float64 or complex128, that shape; used for
     floating dtypes; None takes eager's values. `sensitivity`: the least that counts as eager's error, for all elements,
     or float64 in that shape, for each element. `may_be_exact`: whether a result that eager computes exactly must be
-    exact; if not, eager's exact result counts as luck. `profiled`: whether the result has `buckets`; {} for equal bits.
+    exact; if not, eager's exact result counts as luck. `lost`: an element passes where what the factor multiplies is
+    more than this share of it. `profiled`: whether the result has `buckets`; {} for equal bits.
     """
     if policy.exact or not (eager.dtype.is_floating_point or eager.dtype.is_complex):
         wrong = _unequal(got, eager)
@@ -103,7 +109,9 @@ def measure(
     values, eager_values, reference = (t.resolve_neg().to(torch.float64) for t in parts)
     if eager.dtype.is_complex and isinstance(sensitivity, torch.Tensor):
         sensitivity = sensitivity.unsqueeze(-1)
-    result = _measure_real(values, eager_values, reference, eager.dtype, policy, sensitivity, may_be_exact, profiled)
+    result = _measure_real(
+        values, eager_values, reference, eager.dtype, policy, sensitivity, may_be_exact, profiled, lost
+    )
     if not eager.dtype.is_complex:
         return result
     return replace(result, total=got.numel(), wrong=result.wrong.any(-1), index=result.index[:-1])
@@ -118,6 +126,7 @@ def _measure_real(
     sensitivity: torch.Tensor | float,
     may_be_exact: bool,
     profiled: bool,
+    lost: float,
 ) -> Measurement:
     """`got`, `eager`, `reference`: float64, one shape; complex tensors have a last dimension of 2. `dtype`: eager's."""
     finite = eager.isfinite()
@@ -144,6 +153,7 @@ def _measure_real(
         least = torch.as_tensor(sensitivity, dtype=torch.float64)
         unit = torch.maximum(eager_error_at_magnitude(eager_error, magnitude), least)
         allowed = factor * unit + floor * ulp
+        allowed = allowed.masked_fill(unit > lost * magnitude, math.inf) if lost < math.inf else allowed
     wrong = misplaced | ~(error <= allowed)  # a NaN is wrong
     buckets = None
     if profiled and got.numel():
@@ -171,6 +181,12 @@ def _measure_real(
         factor=_needed_factor((error - floor * ulp)[wrong], unit[wrong]) if policy.limit is None else 0.0,
         buckets=buckets,
     )
+
+
+def lost_share(dtype: torch.dtype) -> float:
+    """The share of a value that eager may lose where it is judged with values far from zero."""
+    info = torch.finfo(dtype)
+    return info.eps * (_LOST if info.bits > 16 or dtype.is_complex else _LOST_IN_16_BITS)
 
 
 def _needed_factor(excess: torch.Tensor, unit: torch.Tensor) -> float:

@@ -7,7 +7,7 @@ has lost are replaced by NaN in one run and by numbers in the others, so that al
 
     overflow    float64 has a number beyond the dtype's range, or the terms of a sum reach it
     underflow   below the smallest normal number, the result may be 0
-    lost inside float64 has another number, as for the variance of large numbers in eager's layer norm
+    lost inside float64 has another number. Then, and for each norm, the operator is decomposed
     undefined   a number is beyond the integers that it is converted to, or memory that nobody has written to
 
 Where an operator may take any of equal numbers, it takes another one. In one run all are the first of them, and in
@@ -32,6 +32,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from conformance.numerics.conversions import are_integers, beyond, source_of
 from conformance.numerics.operator_recorder import UNWRITTEN
 from conformance.numerics.summation_error import SHARE, terms_of
+from conformance.numerics.torch_references import functional_decompositions
 
 #: What lost values become, and whether infinities stay where a result is beyond the dtype's range: one run for each.
 RUNS = ((math.nan, False), (0.0, False), (1.0, False), (-1.0, False), (math.nan, True))
@@ -92,17 +93,17 @@ def doubt(eager: torch.Tensor, others: Sequence[Any], reference: torch.Tensor | 
 
 
 class RandomRounding(TorchDispatchMode):
-    """Inside, each result of an operator is rounded anew. `seed` decides how.
+    """Inside, each result of an operator is rounded anew.
 
-    `replacement`: of lost values. `keeps_infinity`: infinite results are not replaced.
+    `run`: the number of one of RUNS. `loses`: whether what overflows or is lost inside an operator is replaced.
     """
 
     supports_higher_order_operators = True
 
-    def __init__(self, seed: int, replacement: float, keeps_infinity: bool) -> None:
+    def __init__(self, run: int, *, loses: bool) -> None:
         super().__init__()
-        self._generator = torch.Generator().manual_seed(seed)
-        self._replacement, self._keeps_infinity = replacement, keeps_infinity
+        self._generator, self._loses = torch.Generator().manual_seed(run), loses
+        self._replacement, self._keeps_infinity = RUNS[run]
 
     def within(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """The function, with other roundings."""
@@ -123,19 +124,35 @@ class RandomRounding(TorchDispatchMode):
             return result.fill_(self._replacement) if is_unwritten and _is_floating(result) else result
         if func in _OF_ANY_ORDER and args[0].dim():
             return self._with_ties_exchanged(func, args, kwargs)
+        decomposition = functional_decompositions().get(func) if self._loses else None
+        if decomposition and "norm" in func.overloadpacket.__name__:
+            return self._decomposed(func, decomposition, args, kwargs)
         try:
             true, bound = _in_float64(func, args, kwargs)
         except (RuntimeError, TypeError):  # no float64, as for quantised numbers
             return func(*args, **kwargs)
+        squares_overflow = any(map(_squares_overflow, tree_leaves((args, kwargs))))
+        truth = [
+            each.nan_to_num(0, 0, 0) if squares_overflow and _is_floating(each) else each for each in tree_leaves(true)
+        ]
         result = func(*args, **kwargs)
+        pairs = list(zip(tree_leaves(result), truth, bound, strict=True))
+        if decomposition and any(most is None and _is_lost(*pair) for *pair, most in pairs):
+            return self._decomposed(func, decomposition, args, kwargs)
         if (source := source_of(func, args)) is not None and are_integers(result):
             limits = torch.iinfo(result.dtype)
             made_up = limits.max if math.isnan(self._replacement) else max(int(self._replacement), limits.min)
             result.copy_(torch.where(beyond(source, result.dtype), made_up, result))
-        for one, two, most in zip(tree_leaves(result), tree_leaves(true), bound, strict=True):
+        for one, two, most in pairs:
             if _is_floating(one) and one.shape == two.shape and _is_dense(one):
                 self._round(_real(one), _real(two.to(_wide(one.dtype))), most)
         return result
+
+    def _decomposed(self, func: Any, decomposition: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The result by the decomposition, which shows which elements depend on what is lost inside."""
+        with self:
+            result = decomposition(*args, **kwargs)
+        return func(*args, **kwargs) if result is NotImplemented else result
 
     def _with_ties_exchanged(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Values and indices, where equal numbers come in another order."""
@@ -152,15 +169,15 @@ class RandomRounding(TorchDispatchMode):
         """Writes other values into `found`, a result. `true`: float64, of its shape."""
         info = torch.finfo(found.dtype)
         noise = info.eps * true.abs()
-        lost_inside = (found - true).abs() > _LOST_INSIDE * found.abs().maximum(true.abs()) + info.tiny
+        lost_inside = _differ(found, true)
         if most is not None:
             of_parts = (*most.magnitude.shape, *[1] * (true.dim() - most.magnitude.dim()))  # complex numbers have two
             magnitude, reaches = most.magnitude.view(of_parts), most.reaches.view(of_parts)
             error = most.share * magnitude
             lost_inside = (reaches > _range(info)) | ((found - true).abs() > info.eps * 8 * error)
             noise = noise.maximum(_epsilon_of_sums(info) * error)
-        lost = true.isfinite() & ((true.abs() > info.max) | ~found.isfinite() | lost_inside)
-        if self._keeps_infinity:
+        lost = true.isfinite() & ((true.abs() > info.max) | ~found.isfinite() | lost_inside) & self._loses
+        if self._keeps_infinity and most is None:
             lost &= ~(found.isinf() & (true.abs() > info.max))
         moved = (true + self._signs(true) * noise).to(found.dtype)
         moved = torch.where((moved.abs() < info.tiny) & (self._signs(true) > 0), 0.0, moved)
@@ -220,6 +237,27 @@ def _rounds(func: Any, arguments: Any) -> bool:
     if not _OF_NO_NUMBERS.isdisjoint(func.tags) or func.overloadpacket.__name__ in UNWRITTEN:
         return False
     return any(_is_floating(each) for each in tree_leaves(arguments))
+
+
+def _squares_overflow(value: Any) -> bool:
+    """Whether float64 loses the squares of finite numbers of float64: nothing wider shows it."""
+    if not _is_floating(value) or _wide(value.dtype) != value.dtype or not value.numel():
+        return False
+    largest = float(value.abs().amax())  # NaN if one is NaN
+    return math.sqrt(torch.finfo(torch.float64).max) < largest < math.inf
+
+
+def _is_lost(found: Any, true: Any) -> bool:
+    """Whether float64 has other numbers in a result. It is not, where they are beyond the dtype's range."""
+    if not _is_floating(found) or found.shape != true.shape:
+        return False
+    in_range = true.isfinite() & (true.abs() <= torch.finfo(found.dtype).max)
+    return bool((in_range & (~found.isfinite() | _differ(found, true))).any())
+
+
+def _differ(found: torch.Tensor, true: torch.Tensor) -> torch.Tensor:
+    """Where a result is further from float64 than rounding makes it: bool."""
+    return (found - true).abs() > _LOST_INSIDE * found.abs().maximum(true.abs()) + torch.finfo(found.dtype).tiny
 
 
 def _widened(value: Any) -> Any:

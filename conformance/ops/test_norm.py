@@ -103,7 +103,10 @@ def test_batch_norm_eval(x, mean, var, weight, bias, activation):
     require={"all": INDUCTOR_ONLY},
     numerics={
         "without": INFINITE_WEIGHT | INFINITE_MEAN,
-        "for": {"backward": {"without": OVERFLOW["without"] | INFINITE_WEIGHT | INFINITE_MEAN}},
+        "for": {
+            "backward": {"without": OVERFLOW["without"] | INFINITE_WEIGHT | INFINITE_MEAN},
+            "channels_last": {"without": OVERFLOW["without"] | INFINITE_WEIGHT | INFINITE_MEAN},
+        },
     },
 )
 def test_batch_norm_train(x, mean, var, weight, bias):

@@ -18,8 +18,8 @@ def rounded_anew(fn, *inputs):
     """The doubt in the result of a function."""
     wide = fn(*(each.double() if each.is_floating_point() else each for each in inputs))
     others = []
-    for seed, (replacement, keeps_infinity) in enumerate(RUNS):
-        with RandomRounding(seed, replacement, keeps_infinity):
+    for run in range(len(RUNS)):
+        with RandomRounding(run, loses=True):
             others.append(fn(*inputs))
     return doubt(fn(*inputs), others, wide)
 
@@ -39,6 +39,14 @@ LARGE = torch.tensor([1e30, 2.0, -3.0])
         (lambda x: torch.where(x > 1, x, x * x), [LARGE], [False, False, False]),
         (lambda x: x * 2, [LARGE], [False, False, False]),
         (lambda x: F.layer_norm(x, (3,)), [LARGE], [True, True, True]),
+        (
+            lambda x: F.layer_norm(x, (3,), bias=torch.ones(3, dtype=x.dtype)),
+            [torch.stack([LARGE, LARGE / 1e30])],
+            [[True] * 3, [False] * 3],
+        ),
+        (lambda x: x.sum() * torch.ones(2), [torch.tensor([MAX, -MAX, MAX, -MAX])], [True, True]),
+        (lambda x: x.var(), [LARGE], True),
+        (lambda x: F.layer_norm(x, (3,)), [LARGE.double() * 1e200], [True, True, True]),
         (lambda x: x / x.std(), [LARGE], [True, True, True]),
         (lambda x: (x * 1e20).prod() * 0, [torch.tensor([1e15, 1e-30, 1.0])], True),
         (lambda x: torch.tensor([MAX, MAX, -MAX, -MAX]).mul(x).sum(), [torch.tensor(1.0)], True),
@@ -48,7 +56,8 @@ LARGE = torch.tensor([1e30, 2.0, -3.0])
         (lambda x: (x + x.mean() * 0).argmax(), [torch.tensor([1.0, 2.0, 3.0])], False),
     ],
     ids=[
-        *("square", "sum", "last", "quotient", "comparison", "index", "other_branch", "in_range", "layer_norm", "std"),
+        *("square", "sum", "last", "quotient", "comparison", "index", "other_branch", "in_range", "layer_norm", "row"),
+        *("sum_beyond", "variance", "float64", "std"),
         *("product", "order", "mask", "hypot", "pole", "clear_index"),
     ],
 )
