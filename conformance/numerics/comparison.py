@@ -310,16 +310,21 @@ class CallComparison:
         self, tensors: _Tensors, measurement: Measurement, sensitivity: torch.Tensor | None, options: dict[str, Any]
     ) -> Measurement:
         """The measurement where elements pass that another rounding of eager decides. See random_rounding.py."""
-        found = self.doubt(tensors.eager, tensors.part, tensors.name, tensors.wide)
+        got, eager = tensors.got, tensors.eager
+        found = self.doubt(eager, tensors.part, tensors.name, tensors.wide)
         if not measurement.exact and tensors.policy.moves_inputs:
             moved = found.spread if sensitivity is None else found.spread.maximum(sensitivity)
-            measurement = measure(tensors.got, tensors.eager, tensors.reference, tensors.policy, moved, **options)
-        if count := int((found.undecided & measurement.wrong).sum()):
+            measurement = measure(got, eager, tensors.reference, tensors.policy, moved, **options)
+            judged = torch.where(found.undecided, eager, got)
+            measured = measure(judged, eager, tensors.reference, tensors.policy, moved, **options)
+        else:
+            measured = measurement.without(found.undecided)
+        if count := measurement.wrong_count - measured.wrong_count:
             self.comparison.notes.append(
                 f"{self.title}: {tensors.title}: {count} of {measurement.total} elements are not judged: they depend "
                 "on a number that the program loses"
             )
-        return measurement.without(found.undecided)
+        return measured
 
     def doubt(self, eager: torch.Tensor, part: str, name: str, wide: torch.Tensor | None) -> Doubt:
         """What other roundings change in a tensor of eager, on the CPU. `wide`: in float64."""
