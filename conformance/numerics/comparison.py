@@ -328,7 +328,8 @@ class CallComparison:
 
     def doubt(self, eager: torch.Tensor, part: str, name: str, wide: torch.Tensor | None) -> Doubt:
         """What other roundings change in a tensor of eager, on the CPU. `wide`: in float64."""
-        return doubt(eager, [getattr(each, part).get(name) for each in self._rounded_anew], wide)
+        others = [getattr(each, part).get(name) for each in self._rounded_anew]
+        return doubt(eager, others, wide if self.special else None)
 
     @cached_property
     def _rounded_anew(self) -> list[Outcome]:

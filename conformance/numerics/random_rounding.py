@@ -65,10 +65,10 @@ class Doubt:
 
 
 def doubt(eager: torch.Tensor, others: Sequence[Any], reference: torch.Tensor | None) -> Doubt:
-    """`eager`: on the CPU. `others`: the same tensor of each of RUNS. `reference`: in float64.
+    """`eager`: on the CPU. `others`: the same tensor of each of RUNS. `reference`: in float64, if lost values are replaced.
 
-    An integer that changes is undecided. A result that is infinite because float64 has a number beyond the dtype's
-    range is not.
+    An integer that changes is undecided. So is what eager has lost, where float64 has a number in the dtype's range. A
+    result that is infinite because float64 has a number beyond it is not.
     """
     wide = torch.complex128 if eager.dtype.is_complex else torch.float64
     floating = eager.dtype.is_floating_point or eager.dtype.is_complex
@@ -87,6 +87,7 @@ def doubt(eager: torch.Tensor, others: Sequence[Any], reference: torch.Tensor | 
         undecided |= ~same & ~finite
         spread = spread.maximum(torch.where(finite, (one - two).abs(), 0.0))
     if floating and reference is not None and tensors and tensors[-1].shape == eager.shape:
+        undecided |= ~eager.isfinite() & reference.to(eager.dtype).isfinite()
         beyond_range = eager.isinf() & reference.isfinite() & (reference.to(eager.dtype) == eager)
         undecided &= ~(beyond_range & (tensors[-1] == eager))
     return Doubt(spread, undecided)

@@ -20,6 +20,7 @@ FUSED = NO_BREAKS | {
 
 #: xpu has no fused gradient in float32: Inductor compiles the definition of attention.
 NEARLY_ONE = "where a key has nearly the whole softmax, its gradient is the difference of two nearly equal numbers"
+SATURATED = "for scores beyond 1 / eps, rounding decides which key wins"
 
 
 def of_length(length: int, heads: int = HEADS) -> tuple[int, ...]:
@@ -107,6 +108,7 @@ BLOCK = {
     "w_up": tensor(4 * WIDTH, WIDTH, low=-0.2, high=0.2),
     "w_down": tensor(WIDTH, 4 * WIDTH, low=-0.2, high=0.2),
     "scale": tensor(WIDTH),
+    "numerics": {"without": {"exponents": SATURATED, "full_range": SATURATED}},
 }
 
 
