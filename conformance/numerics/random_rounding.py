@@ -65,7 +65,7 @@ class Doubt:
 
 
 def doubt(eager: torch.Tensor, others: Sequence[Any], reference: torch.Tensor | None) -> Doubt:
-    """`eager`: on the CPU. `others`: the same tensor of each of RUNS. `reference`: in float64, if lost values are replaced.
+    """`eager`: on the CPU. `others`: the same tensor of each of RUNS. `reference`: in float64, if runs lose values.
 
     An integer that changes is undecided. So is what eager has lost, where float64 has a number in the dtype's range. A
     result that is infinite because float64 has a number beyond it is not.
