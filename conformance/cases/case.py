@@ -318,6 +318,8 @@ def function_of_cases(
 
     test.__name__, test.__qualname__, test.__doc__ = named.__name__, named.__qualname__, named.__doc__
     test.__module__ = named.__module__
+    if marks := getattr(named, "pytestmark", None):  # below @case: skip, xfail
+        test.pytestmark = list(marks)  # type: ignore[attr-defined]
     function = cast("CaseFunction", test)  # a function has no place to declare its attributes
     function.cases, function.combined = cases, combined
     return function

@@ -103,3 +103,14 @@ def test_no_case_at_all(tmp_path):
     suite.run(*SM90).ends(5).has("no case was collected; those of the suite run with: pytest --pyargs conformance.ops")
     suite.write("ops/test_scale.py", SCALE)
     suite.run(*SM90, "-k", "nothing").ends(5).has("-k 'nothing' selects no item").has_not("no case was collected")
+
+
+def test_a_mark_below_the_declaration_counts(tmp_path):
+    suite = Suite(tmp_path)
+    suite.write(
+        "ops/test_it.py",
+        "import pytest\n\nfrom conformance import case, tensor\n\n"
+        "@case(x=tensor(20))\n@pytest.mark.skip(reason='not today')\n"
+        "def test_it(x):\n    return x * 2\n",
+    )
+    suite.run(*SM90, "-rs").ends(0).has("not today")
