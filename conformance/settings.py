@@ -44,6 +44,8 @@ ALL_CHECKS = (
 #: The checks that run by default, and those that --checks has to name.
 CHECKS = tuple(each.name for each in ALL_CHECKS if each.runs == "default")
 OPTIONAL_CHECKS = tuple(each.name for each in ALL_CHECKS if each.runs == "named")
+#: Each folder has a known bug that any case may meet: --known-failures takes its name.
+KNOWN_CAUSES = Path(__file__).parent / "known_causes"
 #: Seconds for one item. A request to the GPU-free worker has a limit of its own, 600 s, which should come first.
 ITEM_TIMEOUT = 900.0
 #: The values of --via: torch.compile, torch.jit.trace, torch.jit.script, torch.export.
@@ -141,10 +143,13 @@ def parse_overlay(
                 f"{option_name('targets')}: there is no file {file}; name a table with rows as in targets.toml"
             )
     for layer in layers:
-        if not Path(layer).is_dir():
+        if not Path(layer).is_dir() and not (KNOWN_CAUSES / Path(layer).name).is_dir():
+            causes = ", ".join(sorted(each.name for each in KNOWN_CAUSES.iterdir()))
             raise SettingsError(
-                f"{option_name('known-failures')}: there is no folder {layer}; name a folder with *.toml files"
+                f"{option_name('known-failures')}: there is no folder {layer}; name a folder with *.toml files, or one "
+                f"of the causes that this package knows: {causes}"
             )
+    layers = [layer if Path(layer).is_dir() else str(KNOWN_CAUSES / Path(layer).name) for layer in layers]
     place = folder / store if store else None
     if place and not place.is_dir() and (place.exists() or not creates):
         raise SettingsError(

@@ -14,7 +14,7 @@ rule      one of RULES in numerics/problem.py
 changes   for values: what eager's elements are → what compiled's are: NaN, inf, -inf, 0, -0, number; or a list
 off_by    for values: the largest |compiled - eager| of elements that are finite in both; 0 without it
 share     for values: at most this share of the tensor's elements is wrong; 1 without it
-error     for raises: a part of the problem's text
+error     a part of the problem's text; * stands for any text, as in call and tensor
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ def _parse(number: int, table: Any) -> Excuse:
         raise ExcuseError(f"{where}: rule is {rule!r}; known are {known}")
     needed = {"call"} | ({"tensor"} if rule not in _WHOLE else set())
     needed |= {"changes"} if rule == "values" else {"error"} if rule == "raises" else set()
-    allowed = {"rule", *needed} | ({"off_by", "share"} if rule == "values" else set())
+    allowed = {"rule", "error", *needed} | ({"off_by", "share"} if rule == "values" else set())
     for key in sorted(needed - set(table)):
         raise ExcuseError(f"{where}: {key!r} is missing, which {rule!r} needs")
     for key in sorted(set(table) - allowed):
         raise ExcuseError(f"{where}: {key!r} says nothing about {rule!r}; leave it out")
     calls = _names(table["call"])
-    if unknown := [call for call in calls if call not in _CALLS and not is_name(call)]:
+    if unknown := [call for call in calls if call not in (*_CALLS, "*") and not is_name(call)]:
         raise ExcuseError(f"{where}: unknown call {unknown[0]!r}; known are {', '.join(_CALLS)}")
     changes = _names(table.get("changes", ()))
     for change in changes:

@@ -224,7 +224,8 @@ def _parse_text(where: str, key: str, value: Any) -> str:
 
 
 def _parse_cases(where: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
-    if entry["case"] == EVERY_CASE and "inductor-config" in entry and "error" in entry:
+    named = all(isinstance(each, Mapping) and each.get("error") for each in entry.get("problems", ()))
+    if entry["case"] == EVERY_CASE and named and ("problems" in entry or "inductor-config" in entry):
         return (EVERY_CASE,)
     return _parse_names(where, "case", entry["case"])
 

@@ -5,8 +5,10 @@ Nothing here imports torch.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from conformance.cases.later_calls import OTHER_SIZES, SECOND
@@ -112,8 +114,9 @@ class Problem:
 class Excuse:
     """The problems of an item that a known failure excuses: a table below `problems` in known_failures/*.toml.
 
-    `calls`, `tensors`: names. `rule`: one of RULES. For "values": `changes`, all that may occur; `off_by`, the largest
-    |compiled - eager|; `share`, at most this share of a tensor's elements. For "raises": `error`, a part of the text.
+    `calls`, `tensors`: names, with `*` for any text. `rule`: one of RULES. For "values": `changes`, all that may occur;
+    `off_by`, the largest |compiled - eager|; `share`, at most this share of a tensor's elements. `error`: a part of
+    the text, with `*` too.
     """
 
     calls: tuple[str, ...]
@@ -128,16 +131,23 @@ class Excuse:
         """`other_values`: the calls have other random values than those from which the excuse was written. Then the
         extent does not count. Nor does the call, but only an excuse for an ordinary call excuses an ordinary call.
         """
-        if problem.rule != self.rule or problem.tensor not in self.tensors or self.error not in problem.text:
+        if problem.rule != self.rule or not _is_named(problem.tensor, self.tensors):
+            return False
+        if not re.search(".*".join(map(re.escape, self.error.split("*"))), problem.text):
             return False
         if other_values:
             return problem.call in (*self.calls, *GROUPS) or not set(self.calls) <= set(GROUPS)
-        if problem.call not in self.calls:
+        if not _is_named(problem.call, self.calls):
             return False
         values = problem.wrong_values
         if values is None:
             return True
         return set(values.changes) <= set(self.changes) and values.off_by <= self.off_by and values.share <= self.share
+
+
+def _is_named(name: str, names: Sequence[str]) -> bool:
+    """Whether one of the names is this one, or is it with `*` for any text."""
+    return name in names or any("*" in each and fnmatchcase(name, each) for each in names)
 
 
 def unexcused(problems: Iterable[Problem], excuses: Sequence[Excuse], *, other_values: bool = False) -> list[Problem]:

@@ -242,3 +242,26 @@ def test_a_file_that_cannot_be_imported_is_the_error(suite, workers):
     assert ran.status != 0
     suite.write("ops/test_gone.py", "")
     suite.run("ops", *SM90).has("there is no case 'gone/known'")
+
+
+LOSS = """
+import torch.nn.functional as F
+from conformance import case, tensor
+
+@case(x=tensor(6, 5), y=tensor(6, dtype="i64", low=0, high=5))
+def test_loss(x, y):
+    return F.cross_entropy(x, y)
+"""
+
+
+def test_a_known_cause_is_named_and_can_be_taken(tmp_path):
+    suite = Suite(tmp_path)
+    suite.write("ops/test_it.py", LOSS)
+    numerics = (*SM90, "--checks", "numerics")
+    suite.run(*numerics).ends(1).has(
+        "known cause: compiled takes inputs that eager refuses (https://github.com/pytorch/pytorch/issues/198155; right: "
+        "eager); `--known-failures refusals` takes it for all cases"
+    )
+    suite.run(*numerics, "--known-failures", "refusals").ends(0).has("1 known failure")
+    suite.run(*numerics, "--known-failures", "convolution_strides").ends(1)
+    suite.run(*numerics, "--known-failures", "refusal").ends(4).has("convolution_strides, refusals")

@@ -316,6 +316,7 @@ class _ItemRun:
                 problem = self.source.add_texts(capture)
                 lines = self.artifacts.of_check(check, error, capture)
                 problem += self.known_failures.text_of_new_problems(error)
+                problem += self.known_failures.text_of_causes(error)
                 problem += self._chosen_options()
                 raise type(error)(f"{error}\n\n{problem}{lines}") from None
             if check == "numerics" and not isinstance(error, (AssertionError, ConformanceError)):

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from conformance.cases.case import Case
 from conformance.devices.targets import Target
+from conformance.expectations import known_failures
 from conformance.harness.session import Session
+from conformance.settings import KNOWN_CAUSES, option_name
 
 if TYPE_CHECKING:
     from conformance.expectations.known_failure_entry import KnownFailure
@@ -54,6 +56,21 @@ class ItemKnownFailures:
             return ""
         listed = "".join(f"  {problem.name}\n" for problem in new)
         return f"known failures name {len(problems) - len(new)} of {len(problems)} problems, and not these:\n{listed}\n"
+
+    def text_of_causes(self, error: Exception) -> str:
+        """A line for each known cause that some new problem shows: bugs that any case may meet."""
+        name, torch, mode = self._run
+        lines = []
+        for folder in sorted(KNOWN_CAUSES.iterdir()):
+            for cause in known_failures.load(None, overlays=[str(folder)]).failures:
+                applies = name in cause.targets and cause.applies_to(torch, mode)
+                if applies and any(each.matches(new) for each in cause.excuses for new in self.new_problems(error)):
+                    right = f"right: {cause.triage.right}" if cause.triage else ""
+                    lines.append(
+                        f"known cause: {cause.reason} ({cause.issue}; {right}); "
+                        f"`{option_name('known-failures')} {folder.name}` takes it for all cases\n"
+                    )
+        return "".join(lines)
 
     def new_problems(self, error: Exception) -> list[Problem]:
         """The numerics problems of an error that no entry names."""
