@@ -133,7 +133,7 @@ class Excuse:
         """
         if problem.rule != self.rule or not _is_named(problem.tensor, self.tensors):
             return False
-        if not re.search(".*".join(map(re.escape, self.error.split("*"))), problem.text):
+        if not re.search(".*".join(map(re.escape, self.error.split("*"))), problem.text, re.DOTALL):
             return False
         if other_values:
             return problem.call in (*self.calls, *GROUPS) or not set(self.calls) <= set(GROUPS)

@@ -141,6 +141,22 @@ def test_call_tensor_and_rule_must_be_those_of_the_excuse(change, excused):
 
 
 @pytest.mark.parametrize(
+    ("call", "tensor", "error", "excused"),
+    [
+        ("*", "gradient of *weight", "for the shape (*, *, *", True),
+        ("first", "gradient of net.a.weight", "strides are", True),
+        ("*", "gradient of *weight", "strides are*for the shape", True),
+        ("*", "gradient of *bias", "for the shape", False),
+        ("*", "gradient of *weight", "for the shape (*, *, *, *, *", False),
+        ("second", "*", "strides", False),
+    ],
+)
+def test_a_star_stands_for_any_text(call, tensor, error, excused):
+    problem = Problem("gradient of net.a.weight", "strides", "strides are (1, 2)\nfor the shape (8, 8, 3, 3)", "first")
+    assert Excuse((call,), (tensor,), "strides", error=error).matches(problem) is excused
+
+
+@pytest.mark.parametrize(
     "values",
     [
         WrongValues({"number → number": 3}, 0.6, 0.05),

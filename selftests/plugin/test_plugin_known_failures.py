@@ -259,8 +259,8 @@ def test_a_known_cause_is_named_and_can_be_taken(tmp_path):
     suite.write("ops/test_it.py", LOSS)
     numerics = (*SM90, "--checks", "numerics")
     suite.run(*numerics).ends(1).has(
-        "known cause: compiled takes inputs that eager refuses (https://github.com/pytorch/pytorch/issues/198155; right: "
-        "eager); `--known-failures refusals` takes it for all cases"
+        "known cause: compiled takes inputs that eager refuses (https://github.com/pytorch/pytorch/issues/198155; "
+        "right: eager); `--known-failures refusals` takes it for all cases"
     )
     suite.run(*numerics, "--known-failures", "refusals").ends(0).has("1 known failure")
     suite.run(*numerics, "--known-failures", "convolution_strides").ends(1)
