@@ -53,6 +53,7 @@ from conformance.capture.wrappers.unloaded import generate_module
 from conformance.cases.case import Case
 from conformance.cases.lookup import cases_below
 from conformance.cases.roots import OPS
+from conformance.compiler.case_request import program_of
 from conformance.containers import copy_to
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
@@ -149,7 +150,7 @@ def bare_deviceless(case: Case, target: Target) -> None:
     where = "torch._inductor.graph:GraphLowering.compile_to_module"
     generate = Patch(where, lambda _: generate_module, "nothing is compiled or loaded")
     with isolated(target, "deviceless", dict(case.config)), applied([generate]):
-        invoke.call(case, torch.compile(case.fn, dynamic=case.dynamic), target.device, target.name)
+        invoke.call(program_of(case, target), torch.compile(case.fn, dynamic=case.dynamic), target.device)
 
 
 def select_cases(patterns: Sequence[str], most: int = SAMPLED) -> list[Case]:
