@@ -8,7 +8,8 @@ problems = [
 ]
 
 call      an ordinary call (first, second), other cotangents (expanded cotangents, permuted cotangents), other sizes
-          (sizes + 1, sizes × 2 - 1), a group of special values, other inputs ("x transposed", "size 5 → 1"); or a list
+          (sizes + 1, sizes × 2 - 1), a group of special values, other inputs ("x transposed", "size 5 → 1"), "*"; or a
+          list
 tensor    output, output[1], gradient of x, x after the call; for aliasing both, "output, x"; or a list
 rule      one of RULES in numerics/problem.py
 changes   for values: what eager's elements are → what compiled's are: NaN, inf, -inf, 0, -0, number; or a list

@@ -2,7 +2,8 @@
 
 [[failure]]
 case = "sum/sum-64x1000-f16"          # an id, or a list of ids; also what only --thorough combines. With
-                                      # `inductor-config` and `error` also "*": the error is that of a whole backend
+                                      # `inductor-config` and `error` also "*": the error is that of a whole backend;
+                                      # so with `problems` that all have an `error`: see known_causes/
 check = "numerics"                    # one of CHECKS
 target = ["cpu_avx2", "cpu_avx512"]   # a target, or a list
 mode = "native"                       # optional: "native" or "deviceless"; without it, both

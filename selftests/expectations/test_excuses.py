@@ -6,6 +6,7 @@ from conformance.expectations.excuses import ExcuseError, parse
 from conformance.expectations.known_failure_entry import KnownFailureError
 from conformance.expectations.known_failures import load
 from conformance.numerics.problem import Problem, WrongValues
+from conformance.settings import KNOWN_CAUSES
 
 ITEM = ("sum/sum", "numerics", "cpu_avx2", "2.13.0")
 ENTRY = """
@@ -103,3 +104,10 @@ def test_malformed_tables(change, text):
 def test_what_is_no_list_of_tables(tables):
     with pytest.raises(ExcuseError, match="write a list of tables"):
         parse(tables)
+
+
+@pytest.mark.parametrize(("call", "excused"), [("y: i64 → i32", True), ("beta: 1.0 → 0.0", True), ("nan", False)])
+def test_refusals_are_known_for_undeclared_inputs_alone(call, excused):
+    (cause,) = load(None, overlays=[str(KNOWN_CAUSES / "refusals")]).failures
+    problem = Problem("", "raises", "eager raises ValueError: no\nsuch size, and compiled raised nothing", call)
+    assert any(each.matches(problem) for each in cause.excuses) is excused
