@@ -1,4 +1,6 @@
-"""Operators of a pretended GPU: sparse tensors and CUDA C++ functions as on the CPU, strides as on the device."""
+"""Operators of a pretended GPU: sparse tensors, recurrent cells and CUDA C++ functions as on the CPU, strides as on the
+device.
+"""
 
 from __future__ import annotations
 
@@ -79,12 +81,33 @@ for name in ("cuda_sm90", "xpu_pvc"):
         last = torch.ones(2, 3, 5, 11).to(memory_format=torch.channels_last).to(targets()[name].device)
         pads = {how: torch.nn.functional.pad(last, (3, 2, 1, 0), how) for how in ("reflect", "replicate")}
         strides[name] = {how: list(padded.stride()) for how, padded in (*pads.items(), ("relu", last.relu()))}
-print("RESULT" + json.dumps([wrong, results, strides]))
+
+def cell_results(made, hidden, device, bias):
+    torch.manual_seed(0)
+    cell = made(7, 5, bias=bias).to(device)
+    inputs = [torch.rand(3, size).to(device).requires_grad_() for size in (7, *[5] * hidden)]
+    state = tuple(inputs[1:]) if hidden > 1 else inputs[1]
+    result = cell(inputs[0], state)
+    total = sum((each * each).sum() for each in (result if hidden > 1 else [result]))
+    gradients = torch.autograd.grad(total, [*inputs, *cell.parameters()])
+    return [each.detach().cpu() for each in (total, *gradients)]
+
+cells = {}
+for name in ("cuda_sm90", "xpu_pvc"):
+    device = targets()[name].device
+    for made, hidden in ((torch.nn.LSTMCell, 2), (torch.nn.GRUCell, 1)):
+        for bias in (True, False):
+            with isolation.isolated(targets()[name], "deviceless", {}):
+                got = cell_results(made, hidden, device, bias)
+            want = cell_results(made, hidden, "cpu", bias)
+            off = max(float((one - other).abs().max()) for one, other in zip(got, want, strict=True))
+            cells[f"{device}: {made.__name__}, bias {bias}"] = off < 1e-5
+print("RESULT" + json.dumps([wrong, results, strides, cells]))
 """
 
 
 @pytest.fixture(scope="module")
-def found() -> tuple[dict, dict, dict]:
+def found() -> tuple[dict, dict, dict, dict]:
     ran = run_python("-c", SCRIPT, timeout=300)
     lines = [line for line in ran.stdout.splitlines() if line.startswith("RESULT")]
     assert lines, ran.stdout + ran.stderr
@@ -109,3 +132,9 @@ def test_padding_is_contiguous_on_a_gpu(found):
     """PyTorch's fake tensors know this only for cuda, from 2.13 on."""
     layout = {"reflect": [288, 96, 16, 1], "replicate": [288, 96, 16, 1], "relu": [165, 1, 33, 3]}
     assert found[2] == {"cuda_sm90": layout, "xpu_pvc": layout}
+
+
+def test_recurrent_cells(found):
+    """GPUs have fused kernels for them, with gradients of their own; CPUs have none."""
+    assert len(found[3]) == 8
+    assert all(found[3].values()), found[3]
