@@ -182,8 +182,7 @@ class RandomRounding(TorchDispatchMode):
             lost &= ~(found.isinf() & (true.abs() > info.max))
         moved = (true + self._signs(true) * noise).to(found.dtype)
         moved = torch.where((moved.abs() < info.tiny) & (self._signs(true) > 0), 0.0, moved)
-        is_exact = (found == true) & torch.full_like(found, most is None, dtype=torch.bool)
-        keeps = ~true.isfinite() | is_exact
+        keeps = ~true.isfinite() | ((found == true) & (most is None))
         found.copy_(torch.where(lost, self._replacement, torch.where(keeps, found, moved)))
 
     def _signs(self, like: torch.Tensor) -> torch.Tensor:
