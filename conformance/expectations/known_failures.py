@@ -98,7 +98,9 @@ class KnownFailures:
         if problems:  # only entries that name problems excuse them: an error's text would excuse all of them
             naming = [failure for failure in entries if failure.excuses]
             excused = not self._unexcused(problems, naming)
-            found = next((each for each in naming if excused and self._names_one(problems, each)), None)
+            found = next(
+                (each for each in naming if excused and self._unexcused(problems, [each]) != [*problems]), None
+            )
         else:
             found = next((failure for failure in entries if failure.error and failure.error in message), None)
         if found is not None:
@@ -115,9 +117,6 @@ class KnownFailures:
     def _unexcused(self, problems: Sequence[Problem], entries: Iterable[KnownFailure]) -> list[Problem]:
         excuses = [each for failure in entries for each in failure.excuses]
         return unexcused(problems, excuses, other_values=self.other_values)
-
-    def _names_one(self, problems: Sequence[Problem], entry: KnownFailure) -> bool:
-        return len(self._unexcused(problems, [entry])) < len(problems)
 
     def errors(self, case_id: str, check: str, target: str, torch_version: str, mode: str = "") -> list[str]:
         """The `error` of each entry for this check of this item that has one."""

@@ -60,14 +60,14 @@ class ItemKnownFailures:
     def text_of_causes(self, error: Exception) -> str:
         """A line for each known cause that some new problem shows: bugs that any case may meet."""
         name, torch, mode = self._run
-        lines = []
+        new, lines = self.new_problems(error), []
         for folder in sorted(KNOWN_CAUSES.iterdir()):
             for cause in known_failures.load(None, overlays=[str(folder)]).failures:
                 applies = name in cause.targets and cause.applies_to(torch, mode)
-                if applies and any(each.matches(new) for each in cause.excuses for new in self.new_problems(error)):
-                    right = f"right: {cause.triage.right}" if cause.triage else ""
+                if applies and any(each.matches(problem) for each in cause.excuses for problem in new):
+                    right = f"; right: {cause.triage.right}" if cause.triage else ""
                     lines.append(
-                        f"known cause: {cause.reason} ({cause.issue}; {right}); "
+                        f"known cause: {cause.reason} ({cause.issue}{right}); "
                         f"`{option_name('known-failures')} {folder.name}` takes it for all cases\n"
                     )
         return "".join(lines)
